@@ -25,7 +25,8 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// The general advice to the user, for errors without more specific advice.
+            /// The general advice to the user, for errors without more specific advice. Empty if only the error itself
+            /// says what to correct.
             fn advice(self) -> &'static str {
                 match self {
                     $(ErrorKind::$kind => $advice,)+
@@ -66,7 +67,7 @@ error_kinds! {
     /// There is no tensor or file of this name.
     NotFound = "NOT_FOUND", "Check the spelling; the index lists all names.";
     /// An argument or an option is invalid.
-    InvalidArgument = "INVALID_ARGUMENT", "Correct the call.";
+    InvalidArgument = "INVALID_ARGUMENT", "";
     /// The loader was closed.
     Closed = "CLOSED", "Open a new loader.";
     /// The operating system or the browser's storage failed to read or write.
@@ -215,7 +216,10 @@ impl fmt::Display for Error {
         if let Some(range) = range {
             write!(f, " (bytes {} to {})", range.start, range.end)?;
         }
-        write!(f, ". {}", advice.as_deref().unwrap_or(self.kind.advice()))
+        match advice.as_deref().unwrap_or(self.kind.advice()) {
+            "" => f.write_str("."),
+            advice => write!(f, ". {advice}"),
+        }
     }
 }
 

@@ -114,6 +114,7 @@
 //! | core | `model` | which file is the model; how its files become one |
 //! | | [`mod@format`] | one folder per format: parser, writer and tests |
 //! | | `plan` | which ranges to request |
+//! | | `trust` | which digests of whole files are compared before bytes are passed on |
 //! | parts | `window`, [`index`], `index::split` | known bytes; tensors and components; split models |
 //! | | `codec`, `output` | decoders and digests; encoders and the files that are written |
 //! | | [`source`], `cache` | byte sources; the persistent cache of browsers |
@@ -174,6 +175,7 @@ pub mod source;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod testing;
+mod trust;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 mod window;

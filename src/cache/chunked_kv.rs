@@ -56,6 +56,9 @@ pub(crate) trait KvStore {
     /// # Errors
     /// `IO` if the store fails.
     async fn keys(&self, prefix: &str) -> Result<Vec<String>>;
+
+    /// Called with the key of a value that is not the one that was stored.
+    fn note_wrong_value(&self, _key: &str) {}
 }
 
 /// The cached files in a key-value store.
@@ -310,12 +313,16 @@ impl<K: KvStore> ChunkedKv<K> {
                 return Ok(true);
             }
             let bytes = self.store.get(&key).await?;
+            let is_stored = bytes.is_some();
             match bytes.filter(|bytes| bytes.len() == piece.byte_length as usize && checksum(bytes) == piece.crc32) {
                 Some(bytes) => {
                     self.last = Some((key, bytes));
                     return Ok(true);
                 }
                 None => {
+                    if is_stored {
+                        self.store.note_wrong_value(&key);
+                    }
                     self.store.delete(vec![key]).await?;
                     file.extents.remove(&piece);
                 }
@@ -359,8 +366,12 @@ impl<K: KvStore> ChunkedKv<K> {
     }
 
     async fn head(&self, name: &str) -> Result<Option<(Description, u64)>> {
-        let bytes = self.store.get(&key(name, "head")).await?.unwrap_or_default();
-        let Some(head) = bytes.first_chunk().and_then(Head::read) else { return Ok(None) };
+        let key = key(name, "head");
+        let Some(bytes) = self.store.get(&key).await? else { return Ok(None) };
+        let Some(head) = bytes.first_chunk().and_then(Head::read) else {
+            self.store.note_wrong_value(&key);
+            return Ok(None);
+        };
         let description = bytes.get(HEAD_BYTES..).and_then(|text| head.describes(text.get(..head.text_length)?));
         Ok(description.map(|description| (description, head.generation)))
     }

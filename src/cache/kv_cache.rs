@@ -178,6 +178,12 @@ impl KvStore for Store {
             Store::UserCache(store) => store.keys(prefix).await,
         }
     }
+
+    fn note_wrong_value(&self, key: &str) {
+        if let Store::UserCache(store) = self {
+            store.note_wrong_value(key);
+        }
+    }
 }
 
 fn now_ms() -> u64 {

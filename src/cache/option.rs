@@ -18,6 +18,14 @@ pub(crate) enum CacheOption {
 }
 
 impl CacheOption {
+    /// Passes the errors of values in a cache object of the caller to `observer`.
+    pub(crate) fn with_observer(self, observer: impl Fn(&Error) + 'static) -> Self {
+        match self {
+            CacheOption::UserCache(user_cache) => CacheOption::UserCache(user_cache.with_observer(Rc::new(observer))),
+            other => other,
+        }
+    }
+
     /// Opens the cache. Returns an error if there is no cache, and also, together with the cache, if IndexedDB replaces
     /// OPFS because the worker failed.
     pub(crate) async fn open(self) -> (Option<Rc<Client>>, Option<Error>) {

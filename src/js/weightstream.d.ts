@@ -19,7 +19,10 @@ export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
 export interface ByteSource {
   /** The total number of bytes. */
   readonly byteLength: number;
-  /** Returns the bytes `[start, end)`, exactly `end - start` of them. */
+  /**
+   * Returns the bytes `[start, end)`, exactly `end - start` of them. If it throws, the call rejects with `IO`, and the
+   * exception is the `cause`. It is not called again for these bytes.
+   */
   slice(start: number, end: number): BufferSource | Promise<BufferSource>;
 }
 
@@ -275,8 +278,8 @@ export interface HubOptions {
  * A key consists of at most 128 characters from `a` to `z`, digits and dots, so it is a valid file name. A value has up
  * to 1 MiB plus the length of the URL of its file. The key contains the length and the checksum of its value, and every
  * value that `get` returns is checked. Values may therefore get lost or be truncated by a crash at any time; they are
- * fetched again. If a method throws, or returns an invalid value, the load continues and `stats.cacheError` gives the
- * reason.
+ * fetched again. If a method throws or returns a value of another type, or if `get` returns other bytes than were
+ * stored, the load continues and `stats.cacheError` gives the reason.
  *
  * If `set` throws a `QuotaExceededError`, the file that was used least recently is deleted, and the value is set again.
  * Files that were used since this storage was first used are never deleted. Apart from that, weightstream deletes only

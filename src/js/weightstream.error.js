@@ -44,4 +44,4 @@ export const closedLoader = () => fail({ code: "CLOSED", message: "the loader is
  * @param {unknown} [cause]
  */
 export const invalid = (what, cause) =>
-  fail({ code: "INVALID_ARGUMENT", message: `${what}${what.endsWith("?") ? "" : "."} Correct the call.`, cause });
+  fail({ code: "INVALID_ARGUMENT", message: `${what}${what.endsWith("?") ? "" : "."}`, cause });

@@ -7,6 +7,7 @@ use crate::loader::TensorList;
 use crate::loader::transfer::file::ModelFile;
 use crate::setters::setters;
 use crate::source::{Buffer, Source};
+use crate::trust::{PINNED, unknown_length};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -29,12 +30,6 @@ impl Digests {
         with_files files: HashMap<String, Digest>;
     }
 }
-
-/// How error messages name the digest that the host of a file states.
-pub(crate) const HOST: &str = "the hub";
-
-/// How error messages name these digests.
-pub(super) const PINNED: &str = "the caller's digests";
 
 impl Digests {
     /// The pinned digest of a file of the model, and its key: the file's URL, its path in the model or its name.
@@ -145,10 +140,4 @@ pub(super) async fn check_whole<S: Source>(file: &Rc<ModelFile<S>>, stated: Dige
 pub(super) fn as_pinned_mismatch(mut error: Error) -> Error {
     error.what = format!("{}, says {PINNED}", error.what);
     error
-}
-
-/// The error for a pinned digest of a file of unknown length.
-pub(super) fn unknown_length() -> Error {
-    let what = "the pinned digest of this file cannot be checked: the length of its stored bytes is unknown";
-    Error::new(ErrorKind::Unsupported, what).advise("Serve the file uncompressed, from a host that reports its length.")
 }

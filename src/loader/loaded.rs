@@ -1,6 +1,7 @@
 //! Requests for tensors and their results.
 
 use crate::codec::cast::Conversion;
+use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ggml;
@@ -111,6 +112,9 @@ pub struct Verified {
     /// Number of tensors that no checksum covers, neither their own nor their file's. Their structure is valid, but
     /// damaged values cannot be detected.
     pub tensors_without_checksum: usize,
+    /// Number of these tensors of which nothing was checked, by dtype: weightstream does not know the size of the
+    /// dtype's elements, so that the tensor may be too short, or the dtype may not exist.
+    pub unchecked_tensors: BTreeMap<String, usize>,
     /// Warnings that only reading the whole model shows, each with the name of the file: padding that is not zero.
     pub warnings: Vec<(String, String)>,
     /// What could not be checked, each with the name of the file: tensors whose dtype or layout weightstream does not
@@ -150,6 +154,11 @@ impl Verified {
             let own = || tensor.components.iter().map(|component| component.digest);
             let is_checked = !checksums.is_empty() || own().all(|digest| digest.is_some());
             self.tensors_without_checksum += usize::from(!is_checked);
+            let is_unknown = |dtype: &Dtype| dtype.block().is_none() && decoder_of(dtype).is_none();
+            let mut unknown = tensor.components.iter().map(|component| &component.dtype).filter(|it| is_unknown(it));
+            if let Some(dtype) = unknown.next().filter(|_| !is_checked) {
+                *self.unchecked_tensors.entry(dtype.to_string()).or_default() += 1;
+            }
             self.checksums.extend(own().flatten().map(|stated| stated.digest.algorithm()));
         }
         self.checksums.extend(checksums);

@@ -5,7 +5,7 @@ use crate::index::{Component, Tensor};
 use crate::loader::Loader;
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::range_reader::{RangeReader, Tap};
 use crate::source::Source;
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,6 +22,12 @@ impl<S: Source> PieceReader<S> {
     /// Creates a reader. It reads nothing yet.
     pub fn new(loader: Rc<Loader<S>>) -> Self {
         PieceReader { loader, rest: Rest::default() }
+    }
+
+    /// Creates a reader that passes the stored bytes to taps.
+    #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) fn with_taps(loader: Rc<Loader<S>>, taps: FileTaps) -> Self {
+        PieceReader { loader, rest: Rest::default().with_taps(taps) }
     }
 
     /// Calls `emit` with the decoded bytes of a component, in order. Returns the algorithm that the component was
@@ -88,23 +94,32 @@ pub(crate) fn run_end<'a>(first: &Tensor, following: impl Iterator<Item = &'a Te
     end
 }
 
+/// Returns the tap for the stored bytes of a file, if a digest covers them.
+pub(crate) type FileTaps = Rc<dyn Fn(usize) -> Option<Tap>>;
+
 /// The rest of the last response body. The next component may follow in it.
 pub(crate) struct Rest<S: Source> {
     /// The number of its file, and the reader.
     reading: Option<(usize, RangeReader<S>)>,
     has_limited_requests: bool,
+    taps: Option<FileTaps>,
 }
 
 impl<S: Source> Default for Rest<S> {
     fn default() -> Self {
-        Rest { reading: None, has_limited_requests: false }
+        Rest { reading: None, has_limited_requests: false, taps: None }
     }
 }
 
 impl<S: Source> Rest<S> {
     /// For a caller that may be slower than the network.
     pub(crate) fn with_limited_requests() -> Self {
-        Rest { reading: None, has_limited_requests: true }
+        Rest { has_limited_requests: true, ..Rest::default() }
+    }
+
+    /// Passes all stored bytes to taps.
+    pub(crate) fn with_taps(self, taps: FileTaps) -> Self {
+        Rest { taps: Some(taps), ..self }
     }
 
     /// Keeps the reader for the component that follows.
@@ -123,10 +138,10 @@ impl<S: Source> Rest<S> {
         range: Range<u64>,
         last_end: &dyn Fn() -> u64,
     ) -> Result<RangeReader<S>> {
-        let has_limited_requests = self.has_limited_requests;
+        let (has_limited_requests, tap) = (self.has_limited_requests, self.taps.as_ref().and_then(|taps| taps(shard)));
         let start_new = || {
             let end = range.end.max(last_end());
-            let reading = file.start(range.start..end, Rc::new(Cell::new(end)));
+            let reading = file.start(range.start..end, Rc::new(Cell::new(end))).with_tap(tap.clone());
             if has_limited_requests { reading.with_limited_requests() } else { reading }
         };
         let near = range.start.saturating_sub(loader.options.coalesce_gap_bytes)..=range.start;

@@ -4,13 +4,13 @@
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
-use crate::loader::digests::HOST;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::{BufferOf, Signature};
 use crate::retry::Policy;
 use crate::source::{Buffer, Source};
+use crate::trust::HOST;
 use crate::window::Window;
 use std::cell::Cell;
 use std::ops::Range;

@@ -74,7 +74,7 @@ impl<S: Source> Loader<S> {
         let wanted = batch.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut ends = Vec::new();
         if let Some(checks) = &whole {
-            checks.begin(&self.shards, &self.options.digests, relies_on_tensors)?;
+            checks.begin(&self.shards, self.file_plans(relies_on_tensors).await?)?;
             let known_end = |(number, shard): (usize, &Shard<S>)| checks.known_end(number, &shard.file);
             ends = self.shards.iter().enumerate().map(known_end).collect();
         }

@@ -8,9 +8,10 @@ use super::map::Map;
 use super::storage::Storage;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{self, StretchChecksum};
-use crate::index::{Component, DataFile, Digest, Index, Parsed, Part, Tensor};
+use crate::format;
+use crate::index::{Component, DataFile, Index, Parsed, Part, Tensor};
 use crate::model::assembly::{self, Assembly, PartContent};
+use crate::trust::{FilePlan, StatedDigests};
 use crate::window::{Stop, Window};
 #[cfg(not(target_arch = "wasm32"))]
 use std::fs::{File, Metadata};
@@ -145,10 +146,8 @@ pub(super) struct TensorFile {
     pub(super) bytes: FileBytes,
     /// The index of the file. The reader takes its tensors.
     pub(super) index: Index,
-    /// The checksums of byte ranges of the file.
-    pub(super) checksums: Vec<StretchChecksum>,
-    /// The digest of the whole file that the manifest states.
-    pub(super) stated_digest: Option<Digest>,
+    /// The checksums of byte ranges of the file, and the digest that the manifest states.
+    pub(super) plan: FilePlan,
     /// Tensors in the file that are not those of the model.
     pub(super) shadowed: Vec<Tensor>,
 }
@@ -156,9 +155,14 @@ pub(super) struct TensorFile {
 impl TensorFile {
     /// Creates a file with an index that has been read, and checks the end of the file.
     pub(super) fn new(bytes: FileBytes, index: Index) -> Result<Self> {
+        TensorFile::with_digests(bytes, index, StatedDigests::default())
+    }
+
+    fn with_digests(bytes: FileBytes, index: Index, stated: StatedDigests) -> Result<Self> {
         bytes.parse(format::check_tail)?;
-        let checksums = bytes.parse(format::checksums)?;
-        Ok(TensorFile { bytes, index, checksums, stated_digest: None, shadowed: Vec::new() })
+        let length = Some(bytes.byte_length());
+        let plan = FilePlan::new(bytes.parse(format::checksums)?, stated, length, length)?;
+        Ok(TensorFile { bytes, index, plan, shadowed: Vec::new() })
     }
 
     /// Opens one of several files of a model: the part with this number.
@@ -166,14 +170,15 @@ impl TensorFile {
         let (bytes, parsed) = bytes.unpack(Some(part))?;
         let content = assembly.part(number, parsed).map_err(|e| e.in_file(&bytes.name))?;
         let PartContent { index, shadowed } = content;
-        Ok(TensorFile { stated_digest: part.digest, shadowed, ..TensorFile::new(bytes, index)? })
+        let stated = StatedDigests { manifest: part.digest, ..StatedDigests::default() };
+        Ok(TensorFile { shadowed, ..TensorFile::with_digests(bytes, index, stated)? })
     }
 
     /// Opens a file of raw bytes, whose tensors are listed in another file.
     pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
         bytes.parse(format::check_headerless)?;
         let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
-        Ok(TensorFile { bytes, index, checksums: Vec::new(), stated_digest: None, shadowed: Vec::new() })
+        Ok(TensorFile { bytes, index, plan: FilePlan::default(), shadowed: Vec::new() })
     }
 
     /// Verifies the pages that contain a component, if it has no digest of its own. Returns the algorithm of the pages.

@@ -16,6 +16,8 @@ mod map;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 mod remote;
 mod storage;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+pub(crate) mod stored;
 mod streaming;
 mod verify;
 
@@ -203,13 +205,7 @@ impl Reader {
         let component = component.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\"")).in_tensor(name)
         })?;
-        let file = self.file(tensor)?;
-        let mut reader = ComponentDecoder::of(component);
-        let read = || {
-            file.bytes.storage.read_pieces(&component.range, &mut |piece| reader.push(piece, emit))?;
-            Ok(reader.finish(true)?.or(file.check_pages(component)?))
-        };
-        read().map_err(|e: Error| e.in_tensor(name).in_file(&file.bytes.name))
+        self.read_component(tensor, component, &mut |_, _| (), emit)
     }
 
     /// Like [`Reader::read_pieces`] of a dense tensor, but converts floats and quantized elements to `dtype`: F32, F16
@@ -310,6 +306,29 @@ impl Reader {
     fn file(&self, tensor: &Tensor) -> Result<&TensorFile> {
         let missing = || Error::new(ErrorKind::Internal, "a tensor is in a file that was not opened");
         self.files.get(tensor.shard).ok_or_else(missing)
+    }
+
+    /// Reads a component in pieces. Passes its stored bytes with their offsets to `tap`.
+    fn read_component(
+        &self,
+        tensor: &Tensor,
+        component: &Component,
+        tap: &mut dyn FnMut(u64, &[u8]),
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<&'static str>> {
+        let file = self.file(tensor)?;
+        let mut decoder = ComponentDecoder::of(component);
+        let mut at = component.range.start;
+        let mut read = || {
+            file.bytes.storage.read_pieces(&component.range, &mut |piece| {
+                tap(at, piece);
+                at += piece.len() as u64;
+                decoder.push(piece, emit)
+            })?;
+            Ok(())
+        };
+        let read = read().and_then(|()| Ok(decoder.finish(true)?.or(file.check_pages(component)?)));
+        read.map_err(|e: Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
     }
 
     fn cached_bytes(&self, at: usize, tensor: &Tensor, component: usize) -> Result<&[u8]> {

@@ -130,6 +130,17 @@ impl<S: Source> RemoteReader<S> {
             let what = "a component cannot be read while another one is being read";
             Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name)
         })?;
+        self.read_with(&mut pieces, tensor, role, emit)
+    }
+
+    /// Like [`RemoteReader::read_pieces`], with another reader of components.
+    pub(super) fn read_with(
+        &self,
+        pieces: &mut PieceReader<S>,
+        tensor: &Tensor,
+        role: &str,
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<&'static str>> {
         let emit = RefCell::new(emit);
         let forward = |bytes: &[u8]| match emit.try_borrow_mut() {
             Ok(mut emit) => emit(bytes),
@@ -191,7 +202,16 @@ impl<S: Source> RemoteReader<S> {
         self.runtime.block_on(work(Rc::clone(&self.loader)))
     }
 
-    fn block_on<T>(&self, work: impl Future<Output = Result<T>>, check: impl FnMut() -> Result<()>) -> Result<T> {
+    #[cfg(feature = "write")]
+    pub(super) fn loader(&self) -> &Rc<Loader<S>> {
+        &self.loader
+    }
+
+    pub(super) fn block_on<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<T> {
         block_on(&self.runtime, work, check)
     }
 }

@@ -109,7 +109,9 @@ pub(crate) fn is_input(place: &str) -> Error {
 
 fn exists(path: &Path) -> Error {
     let error = Error::new(ErrorKind::InvalidArgument, "this file already exists");
-    error.advise("Choose another output, or replace the file with `--force`.").in_file(&path.display().to_string())
+    error
+        .advise("Choose another output, or replace the file without `keep_existing`.")
+        .in_file(&path.display().to_string())
 }
 
 /// Renames without replacing, even if another process creates the target concurrently.

@@ -44,6 +44,7 @@ pub(crate) struct FinishedFile {
     /// Keeps the file open to hold its lock, if needed.
     lock: Option<File>,
     byte_length: u64,
+    /// See [`ShardFile::crc32`].
     crc32: u32,
 }
 
@@ -176,6 +177,12 @@ impl FinishedFile {
         &self.guard.partial
     }
 
+    /// The file with the CRC-32 of the bytes before its footer.
+    #[cfg(feature = "apr")]
+    pub(crate) fn with_crc32(self, crc32: u32) -> Self {
+        FinishedFile { crc32, ..self }
+    }
+
     /// The file with another final name, in the same folder.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.guard.path.set_file_name(name);
@@ -192,8 +199,6 @@ impl ShardFile for FinishedFile {
         self.byte_length
     }
 
-    /// It detects damage, but it covers a footer with the CRC of the preceding bytes: it is therefore the same for all
-    /// valid APR files of the same length, and does not distinguish them.
     fn crc32(&self) -> u32 {
         self.crc32
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The option that allows losses.
-const OPTION: &str = "--allow-loss";
+const OPTION: &str = "ConvertOptions::allow_loss";
 
 /// Collects the losses of a conversion.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Losses {
         self.allow(error, &format!("stores it {as_what}"), &format!("stored {as_what}"))
     }
 
-    /// Records a loss. `would` describes the effect of `--allow-loss` for the error, `done` the result for the warning.
+    /// Records a loss. `would` describes the effect of the option for the error, `done` the result for the warning.
     fn allow(&mut self, error: Error, would: &str, done: &str) -> Result<()> {
         if !self.is_allowed {
             let names_option = error.what.contains(OPTION); // set when a part of the tensor was rejected
@@ -97,7 +97,7 @@ impl Losses {
             let noun = if count == 1 { "tensor" } else { "tensors" };
             warnings.push(format!(
                 "only weightstream reads {count} {noun} of {dtype} in this format, the first of them \"{first}\". \
-                 `--dtype` casts matrices and quantized tensors for other readers."
+                 `ConvertOptions::dtype` casts matrices and quantized tensors for other readers."
             ));
         }
         warnings

@@ -81,10 +81,13 @@ fn check_count(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64, files: 
     for (bytes, name) in round_sizes().filter(|(bytes, _)| *bytes > max_bytes) {
         let files = divide(format, tensors, bytes)?.len();
         if files as u64 <= MAX_PARTS {
-            return Err(error.advise(format!("Use `--shard-size {name}` or more, which makes {}.", count(files))));
+            return Err(error.advise(format!(
+                "Use a `ConvertOptions::max_shard_bytes` of {name} or more, which makes {}.",
+                count(files)
+            )));
         }
     }
-    Err(error.advise("Leave `--shard-size` out."))
+    Err(error.advise("Leave `ConvertOptions::max_shard_bytes` out."))
 }
 
 /// 1kB, 2kB, 5kB, 10kB … 500TB.

@@ -47,6 +47,14 @@ pub(crate) trait TensorFile {
     fn finish(self: Box<Self>) -> Result<FinishedFile>;
 }
 
+/// What the user can do if a format does not have the dtype of a tensor.
+pub(crate) const CAST: &str = "Cast floats and quantized tensors with `ConvertOptions::dtype`, or choose a format that \
+                               supports the dtype, such as ztensor.";
+
+/// What the user can do if metadata and index take too many bytes.
+pub(crate) const SMALLER_HEAD: &str = "Provide less metadata, or write several files of fewer tensors with \
+                                       `ConvertOptions::max_shard_bytes`.";
+
 /// Whether a tensor is written with the same bytes as the tensor before it. Both are in the dtypes of the new file.
 pub(crate) fn shares_bytes(previous: &Tensor, tensor: &Tensor) -> bool {
     tensor.dtype == previous.dtype && tensor.shares_bytes_with(previous)
@@ -138,13 +146,14 @@ pub(crate) struct Shard<'a> {
 }
 
 /// What a manifest states about a file. The file itself may be on another machine.
-pub(crate) trait ShardFile: std::fmt::Debug {
+pub(crate) trait ShardFile: std::fmt::Debug + Sync {
     /// The file name, without folders.
     fn name(&self) -> String;
 
     fn byte_length(&self) -> u64;
 
-    /// The CRC-32/IEEE of the whole file.
+    /// The CRC-32/IEEE of the bytes before the footer. That of a file with a footer that contains a CRC of these bytes
+    /// would be a constant, which does not distinguish files of the same length.
     fn crc32(&self) -> u32;
 
     /// The SHA-256 of the whole file.

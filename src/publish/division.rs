@@ -45,7 +45,7 @@ pub(super) fn divide(
     if files.len() as u64 > MAX_PARTS {
         let what = format!("the model would have {} files, and weightstream reads at most {MAX_PARTS}", files.len());
         let error = Error::new(ErrorKind::InvalidArgument, what);
-        return Err(error.advise("Publish it without `--from`, so that it is divided anew."));
+        return Err(error.advise("Publish it without `PublishOptions::previous`, so that it is divided anew."));
     }
     Ok(files)
 }

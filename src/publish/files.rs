@@ -5,6 +5,7 @@ use super::entry::Document;
 use super::inspect;
 use super::owned::{Owned, is_foreign};
 use super::record::{FileRecord, Fingerprint, record_name};
+use super::source_digest::Digesting;
 use super::upload::{self, Found, Kind};
 use crate::codec::digest::digest_of;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,10 +31,13 @@ pub(super) struct FileWriter<'a> {
     pub(super) destination: &'a Destination,
     plan: &'a Plan<'a>,
     sources: Sources<'a>,
+    /// Computes the digests of the input's bytes, if its version is unknown.
+    digesting: Option<&'a Digesting<'a>>,
     fingerprint: Fingerprint,
     temporary: TempDir,
     pub(super) owned: Owned,
-    sent_files: usize,
+    /// The numbers of the files that were sent, or at least their records, and their names if they were sent.
+    arrived: Vec<(usize, Option<String>)>,
     sent_bytes: u64,
 }
 
@@ -48,13 +52,15 @@ impl<'a> FileWriter<'a> {
     pub(super) fn new(
         destination: &'a Destination,
         input: &'a dyn Input,
+        digesting: Option<&'a Digesting<'a>>,
         plan: &'a Plan<'a>,
         fingerprint: Fingerprint,
         owned: Owned,
     ) -> Result<Self> {
         let temporary = tempfile::Builder::new().prefix("weightstream-").tempdir()?;
-        let sources = Sources::of(input);
-        Ok(FileWriter { destination, plan, sources, fingerprint, temporary, owned, sent_files: 0, sent_bytes: 0 })
+        let sources = Sources::of(digesting.map_or(input, |digesting| digesting));
+        let (arrived, sent_bytes) = (Vec::new(), 0);
+        Ok(FileWriter { destination, plan, sources, digesting, fingerprint, temporary, owned, arrived, sent_bytes })
     }
 
     /// The path of a temporary file.
@@ -64,7 +70,20 @@ impl<'a> FileWriter<'a> {
 
     /// The numbers of files and bytes that were sent.
     pub(super) fn sent(&self) -> (usize, u64) {
-        (self.sent_files, self.sent_bytes)
+        (self.arrived.iter().filter(|(_, name)| name.is_some()).count(), self.sent_bytes)
+    }
+
+    /// Deletes what this run has sent, because the input is damaged. Ignores errors: without an entry, the files are
+    /// not part of a model.
+    pub(super) fn withdraw(&self) {
+        let Destination { store, runtime, .. } = self.destination;
+        for (number, name) in &self.arrived {
+            for name in name.iter().chain([&self.record_name(*number)]) {
+                if let Ok(key) = self.destination.key_of(name) {
+                    runtime.block_on(upload::delete(store, &key)).ok();
+                }
+            }
+        }
     }
 
     /// The size of these files' tensors in the input, in bytes.
@@ -101,14 +120,18 @@ impl<'a> FileWriter<'a> {
     /// The records of all files, which were published by several machines.
     ///
     /// # Errors
-    /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion.
-    pub(super) fn recorded(&mut self) -> Result<Vec<FileRecord>> {
+    /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion, or to other bytes
+    /// of the input.
+    pub(super) fn recorded(&mut self, progress: &(dyn Progress + Sync)) -> Result<Vec<FileRecord>> {
         let mut records = Vec::new();
         let mut missing = Vec::new();
         for number in 0..self.plan.shards.len() {
             match self.record(number)? {
                 Some(record) if record.fingerprint == self.fingerprint && self.is_there(&record)? => {
-                    records.push(record)
+                    if record.source != self.read_source(number, progress)? {
+                        return Err(self.of_another_conversion(number, &record));
+                    }
+                    records.push(record);
                 }
                 Some(record) if record.fingerprint == self.fingerprint => missing.push(number),
                 Some(record) => return Err(self.of_another_conversion(number, &record)),
@@ -120,7 +143,7 @@ impl<'a> FileWriter<'a> {
         let what =
             format!("{} of the {count} files were not published; the first is number {}", missing.len(), first + 1);
         let error = Error::new(ErrorKind::NotFound, what).in_file(&name);
-        Err(error.advise("Run the missing parts (`--part`) with the same input and options, then merge again."))
+        Err(error.advise("Run the missing parts (`Share::Part`) with the same input and options, then merge again."))
     }
 
     /// Sends a file beside the files of tensors, unless it exists.
@@ -209,6 +232,14 @@ impl<'a> FileWriter<'a> {
         Ok(runtime.block_on(upload::length_of(store, &path))? == Some(record.byte_length))
     }
 
+    /// Reads the tensors of a file from an input of unknown version, and returns their digest.
+    fn read_source(&self, number: usize, progress: &(dyn Progress + Sync)) -> Result<Option<String>> {
+        let Some(digesting) = self.digesting else { return Ok(None) };
+        let tensors = self.plan.shards.get(number).copied().unwrap_or_default();
+        digesting.read(tensors, &self.sources, progress)?;
+        digesting.digest(tensors, &self.sources).map(Some)
+    }
+
     /// Writes a file of tensors to the temporary folder.
     fn convert(&self, number: usize, progress: &(dyn Progress + Sync)) -> Result<(FinishedFile, FileRecord)> {
         let Destination { entry, extension, .. } = self.destination;
@@ -216,8 +247,11 @@ impl<'a> FileWriter<'a> {
         let file = self.plan.write_shard(number, file, &self.sources, progress, &mut Sizes::default())?.unlocked();
         let content = inspect::content(&file)?;
         let name = content_name(Path::new(entry), extension, &content.sha256, extension)?;
+        let tensors = self.plan.shards.get(number).copied().unwrap_or_default();
+        let source = self.digesting.map(|digesting| digesting.digest(tensors, &self.sources)).transpose()?;
         let record = FileRecord {
             fingerprint: self.fingerprint.clone(),
+            source,
             name,
             byte_length: file.byte_length(),
             crc32: file.crc32(),
@@ -263,9 +297,9 @@ impl<'a> FileWriter<'a> {
         let Arrived { number, record, was_sent } = arrived.map_err(lost)??;
         if was_sent {
             self.owned.add(&record.name);
-            self.sent_files += 1;
             self.sent_bytes += record.byte_length;
         }
+        self.arrived.push((number, was_sent.then(|| record.name.clone())));
         records.insert(number, record);
         Ok(())
     }
@@ -278,6 +312,7 @@ impl<'a> FileWriter<'a> {
 
     fn of_another_conversion(&self, number: usize, record: &FileRecord) -> Error {
         let what = match record.fingerprint.plan == self.fingerprint.plan {
+            true if self.digesting.is_some() => "this part was made from other bytes than those of the input",
             true => "this part was made from another version of the input, or from a copy with another date",
             false => "this part was made from another input, or with other options",
         };

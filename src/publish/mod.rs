@@ -24,6 +24,7 @@ mod owned;
 mod previous;
 mod read_back;
 mod record;
+mod source_digest;
 mod upload;
 
 pub use download::{DownloadOptions, Downloaded, download, download_with};
@@ -33,15 +34,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::target::{Naming, ShardFile};
 use crate::progress::Progress;
-use crate::write::Input;
 use crate::write::conversion::Conversion;
 use crate::write::plan::Plan;
+use crate::write::{Extent, Input};
 use destination::Destination;
 use files::FileWriter;
 use owned::Owned;
 use previous::Previous;
 use record::FileRecord;
 use serde_json::Map;
+use source_digest::Digesting;
 use std::path::Path;
 
 /// The result of [`publish`].
@@ -68,8 +70,10 @@ pub struct Published {
 /// its last segment has the extension of a format, it is the entry; otherwise, the entry is `model.apr` in this folder.
 ///
 /// Files are converted one after the other into the folder for temporary files, and sent while the next ones are
-/// converted; at most four of them exist at a time. Then every file is read back and compared with its digest. The
-/// entry is written last, so that a call that fails leaves the previous revision in place.
+/// converted; at most four of them exist at a time. Before the entry is written, whatever
+/// [`Reader::verify`](crate::native::Reader::verify) compares of the input is compared; if it is damaged, the files that
+/// were sent are deleted. Then every file is read back and compared with its digest. The entry is written last, so that a
+/// call that fails leaves the previous revision in place.
 ///
 /// Only files that an earlier call has written are replaced, unless [`PublishOptions::replace_foreign`] is set. In a
 /// folder, files are written as by [`convert`](crate::write::convert).
@@ -77,7 +81,7 @@ pub struct Published {
 /// # Errors
 /// Those of [`convert`](crate::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no manifest, if
 /// records belong to another input, or if a file at the destination belongs to others or to the input; `NOT_FOUND` if
-/// records are missing; `CHECKSUM` if a file is read back with other bytes.
+/// records are missing; `CHECKSUM` if the input is damaged, or a file is read back with other bytes.
 pub fn publish(
     input: &dyn Input,
     destination: &str,
@@ -86,6 +90,8 @@ pub fn publish(
 ) -> Result<Published> {
     let mut options = options.clone();
     let place = destination;
+    let checked = input.begin()?;
+    let input = checked.as_deref().unwrap_or(input);
     let mut destination = Destination::open(place, &mut options)?;
     let mut conversion = Conversion::prepare(input, Path::new(&destination.entry), &options.convert, None)?;
     destination.name_entry(&*conversion.target);
@@ -100,13 +106,24 @@ pub fn publish(
     let plan = Plan::new(&*conversion.target, out, files, &conversion.tensors)?;
     let fingerprint = record::fingerprint(&options.convert, input, &plan);
 
-    let mut writer = FileWriter::new(&destination, input, &plan, fingerprint, owned)?;
+    // One machine reads the input once. Several may read different versions, which only their bytes show if no server
+    // states a version.
+    let needs_digest = fingerprint.input.is_none() && options.share != Share::All;
+    let digesting = needs_digest.then(|| Digesting::new(input));
+
+    let mut writer = FileWriter::new(&destination, input, digesting.as_ref(), &plan, fingerprint, owned)?;
     let share = options.share.files(plan.shards.len());
     progress.expects(writer.source_bytes(share.clone()));
     let records = match options.share {
-        Share::Merge => writer.recorded()?,
+        Share::Merge => writer.recorded(progress)?,
         Share::All | Share::Part { .. } => writer.write(share, progress)?,
     };
+    // A part does not read what other machines read: the merge, which is the commit, compares everything.
+    let extent = if matches!(options.share, Share::Part { .. }) { Extent::Read } else { Extent::Whole };
+    if let Err(error) = input.compare_files(extent, progress) {
+        writer.withdraw();
+        return Err(error);
+    }
     let (sent_files, sent_bytes) = writer.sent();
     let url = |record: &FileRecord| Ok((destination.url_of(&record.name)?, record.byte_length));
     let mut published = Published {

@@ -52,7 +52,9 @@ impl Previous {
         };
         if previous.is_single_file() {
             let error = Error::new(ErrorKind::InvalidArgument, "the previous revision is not an entry, but a file");
-            return Err(error.advise("`--from` takes the entry that `publish` has written.").in_file(place));
+            return Err(error
+                .advise("`PublishOptions::previous` takes the entry that `publish` has written.")
+                .in_file(place));
         }
         Ok(previous)
     }

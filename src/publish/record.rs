@@ -14,11 +14,14 @@ use std::collections::BTreeMap;
 pub(super) struct FileRecord {
     /// The conversion that the file belongs to.
     pub(super) fingerprint: Fingerprint,
+    /// The digest of the input's bytes that the file was made from, if the version of the input is unknown.
+    #[serde(default)]
+    pub(super) source: Option<String>,
     /// The file name.
     pub(super) name: String,
     /// The length in bytes.
     pub(super) byte_length: u64,
-    /// The CRC-32 of the file.
+    /// See [`ShardFile::crc32`].
     pub(super) crc32: u32,
     /// The SHA-256 of the file, in hexadecimal.
     pub(super) sha256: String,
@@ -29,7 +32,7 @@ pub(super) struct FileRecord {
 /// Identifies a conversion: two runs with the same fingerprint write the same files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fingerprint {
-    /// The digest of the options, the tensors and their division into files.
+    /// The digest of the options, the metadata, the tensors and their division into files.
     pub(super) plan: String,
     /// The version of the files of the input; `None` if it is unknown.
     pub(super) input: Option<String>,
@@ -40,7 +43,8 @@ pub(super) fn fingerprint(options: &ConvertOptions, input: &dyn Input, plan: &Pl
     let format = options.format.map(|format| format.name);
     let options = ConvertOptions { format: None, ..options.clone() }; // a format contains addresses of functions
     let version = env!("CARGO_PKG_VERSION");
-    let text = format!("{version} {format:?}\n{options:?}\n{:?}\n{:?}", input.tensors(), plan.shards);
+    let (metadata, tensors) = (input.metadata(), input.tensors());
+    let text = format!("{version} {format:?}\n{options:?}\n{metadata:?}\n{tensors:?}\n{:?}", plan.shards);
     let plan = digest_of(text.as_bytes(), Digest::Sha256([0; 32])).to_string();
     Fingerprint { plan, input: input.version() }
 }

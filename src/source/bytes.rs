@@ -2,7 +2,7 @@
 
 use super::Answer;
 use super::js_buffer::JsBuffer;
-use super::stream::network_error;
+use super::stream::caused_error;
 use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
@@ -34,9 +34,7 @@ pub(crate) struct BytesBody {
 
 /// Implements [`Source::read`](super::Source::read).
 pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<Answer<BytesBody>> {
-    let length = source
-        .byte_length()
-        .map_err(|cause| network_error("reading the byteLength of the byte source failed", cause))?;
+    let length = source.byte_length().map_err(|cause| thrown("byteLength", cause))?;
     let length = length.as_f64().ok_or_else(|| {
         Error::new(ErrorKind::InvalidArgument, "the byteLength of the byte source is no longer a number")
     })? as u64;
@@ -55,7 +53,7 @@ impl BytesBody {
             return Ok(0);
         }
         let (start, end) = (self.left.start, self.left.start + length);
-        let failed = |cause| network_error("the byte source failed", cause);
+        let failed = |cause| thrown("slice()", cause);
         let slice = self.source.slice(start as f64, end as f64).map_err(failed)?;
         let slice = JsFuture::from(Promise::resolve(&slice)).await.map_err(failed)?;
         let bytes = view(&slice).filter(|bytes| u64::from(bytes.length()) == length);
@@ -67,4 +65,11 @@ impl BytesBody {
         self.left.start = end;
         Ok(length)
     }
+}
+
+/// The error for an exception of the caller's code, which may have nothing to do with the network. The caller's code
+/// decides what it tries again.
+fn thrown(member: &str, cause: JsValue) -> Error {
+    let error = caused_error(ErrorKind::Io, &format!("the `{member}` of the byte source failed"), cause);
+    error.advise("`cause` is the exception of your byte source.")
 }

@@ -226,12 +226,17 @@ fn connection_error(cause: JsValue) -> Error {
 
 /// A network error with the exception that caused it.
 pub(super) fn network_error(what: &str, cause: JsValue) -> Error {
+    caused_error(ErrorKind::Network, what, cause).transient()
+}
+
+/// An error with the exception that caused it.
+pub(super) fn caused_error(kind: ErrorKind, what: &str, cause: JsValue) -> Error {
     let reason = cause.dyn_ref::<js_sys::Error>().map(|error| String::from(error.message()));
     let what = match reason {
         Some(reason) => format!("{what} ({reason})"),
         None => what.to_owned(),
     };
-    let mut error = Error::new(ErrorKind::Network, what).transient();
+    let mut error = Error::new(kind, what);
     error.place.cause = Some(cause);
     error
 }

@@ -109,6 +109,8 @@ impl WebSource {
         let Origin::Fetch(source) = self.0 else { return Ok(self) };
         // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
         key_function.name(&source.cache_url())?;
+        let observed = Rc::clone(&report);
+        let option = option.with_observer(move |error| observed.note(error));
         let (cache, error) = option.open().boxed_local().await;
         if let Some(error) = error {
             report.note(&error);

@@ -101,7 +101,7 @@ fn check_views(tensors: &[Tensor]) -> Result<()> {
             let what =
                 format!("it has the same bytes as \"{}\", but as {} instead of {}", one.name, other.dtype, one.dtype);
             let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&other.name);
-            return Err(error.advise("Convert the model without `--dtype`."));
+            return Err(error.advise("Convert the model without `ConvertOptions::dtype`."));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::cast::Cast;
 use super::check_cancelled;
+use super::checked::Checked;
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
@@ -62,6 +63,36 @@ pub trait Input {
     fn urls(&self) -> Vec<&str> {
         Vec::new()
     }
+
+    /// Begins a call that passes the model's bytes on. Digests of whole files are then computed while tensors are read,
+    /// and [`Input::compare_files`] of the returned model compares them. `None` if there are no such digests.
+    ///
+    /// # Errors
+    /// Errors of reading the files.
+    fn begin(&self) -> Result<Option<Box<dyn Input + '_>>> {
+        Ok(None)
+    }
+
+    /// Compares the digests of whole files: those that the format, a manifest, a hub and the caller state. Must be
+    /// called before anything that was read is passed on. Reads the bytes of the files that were not read yet. Returns
+    /// the files that were not compared, because more of them would have to be read than was read: only for
+    /// [`Extent::Read`], and only at URLs.
+    ///
+    /// # Errors
+    /// `CHECKSUM` if a digest does not match; errors of reading; `IO` if `progress` cancels.
+    fn compare_files(&self, extent: Extent, progress: &(dyn Progress + Sync)) -> Result<Vec<String>> {
+        let _ = (extent, progress);
+        Ok(Vec::new())
+    }
+}
+
+/// The files whose digests a call compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All files.
+    Whole,
+    /// The files of tensors that were read and have no digests of their own.
+    Read,
 }
 
 impl Input for Reader {
@@ -98,6 +129,10 @@ impl Input for Reader {
     fn paths(&self) -> Vec<&Path> {
         Reader::paths(self).collect()
     }
+
+    fn begin(&self) -> Result<Option<Box<dyn Input + '_>>> {
+        Ok(Some(Box::new(Checked::begin(self)?)))
+    }
 }
 
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
@@ -124,6 +159,10 @@ impl<S: crate::source::Source> Input for crate::native::RemoteReader<S> {
 
     fn urls(&self) -> Vec<&str> {
         Self::urls(self).collect()
+    }
+
+    fn begin(&self) -> Result<Option<Box<dyn Input + '_>>> {
+        Ok(Some(Box::new(Checked::begin(self)?)))
     }
 }
 

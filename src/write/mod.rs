@@ -5,6 +5,7 @@
 //! same input and options give the same bytes.
 
 pub mod cast;
+mod checked;
 pub(crate) mod conversion;
 mod folder;
 #[cfg(all(feature = "onnx", feature = "apr", feature = "safetensors"))]
@@ -20,7 +21,7 @@ mod source;
 
 pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
 pub use folder::folder_metadata;
-pub use input::Input;
+pub use input::{Extent, Input};
 pub use npy::{ExtractOptions, Extracted, extract_npy};
 pub use options::{ConvertOptions, format_named, format_of_name, formats};
 pub use order::TensorOrder;
@@ -73,7 +74,8 @@ pub struct Sizes {
     pub stored: u64,
 }
 
-/// Reads all tensors of `input` and writes them to `out`: one file, or several with a manifest.
+/// Reads all tensors of `input` and writes them to `out`: one file, or several with a manifest. Compares whatever
+/// [`Reader::verify`](crate::native::Reader::verify) compares before the files get their names.
 ///
 /// If `input` is an ONNX model, and `out` is a folder or ends with a separator, the graph is written too: `model.onnx`,
 /// whose external data is `model.safetensors`, and the weights as `model.apr`, or in another format. See the
@@ -82,15 +84,17 @@ pub struct Sizes {
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for data that the target format cannot store; `INVALID_ARGUMENT` if an output is an input,
 /// is not a regular file (a folder, a device, a symbolic link), or exists and [`ConvertOptions::keep_existing`] is set,
-/// or if the format does not support an option or cannot be inferred from the name of the output; `IO`; errors of
-/// reading. After an error, existing files at the outputs are unchanged, unless the error occurred while finished files
-/// were renamed.
+/// or if the format does not support an option or cannot be inferred from the name of the output; `CHECKSUM` for a
+/// damaged input; `IO`; errors of reading. After an error, existing files at the outputs are unchanged, unless it
+/// occurred while finished files were renamed.
 pub fn convert(
     input: &dyn Input,
     out: &Path,
     options: &ConvertOptions,
     progress: &(dyn Progress + Sync),
 ) -> Result<Converted> {
+    let checked = input.begin()?;
+    let input = checked.as_deref().unwrap_or(input);
     #[cfg(all(feature = "onnx", feature = "apr", feature = "safetensors"))]
     if graph::is_split(input, out) {
         return graph::convert(input, out, options, progress);
@@ -133,6 +137,7 @@ fn convert_to(
     let last = companion.map(|companion| companion.write(&written)).transpose()?;
     let (mut finished, sizes) = plan.write(input, progress)?;
     finished.extend(last);
+    input.compare_files(Extent::Whole, progress)?;
     check_cancelled(progress)?;
     file::publish(finished, options.keep_existing)?;
     let with_length = |path: PathBuf| {
@@ -163,7 +168,7 @@ fn divide(
         (None, Some(_)) => {
             let error = Error::new(ErrorKind::InvalidArgument, "this format does not support models in several files");
             Err(error.advise(format!(
-                "Leave `--shard-size` out, or choose one of {}.",
+                "Leave `ConvertOptions::max_shard_bytes` out, or choose one of {}.",
                 options::names(|writer| writer.shards)
             )))
         }

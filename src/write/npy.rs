@@ -2,7 +2,7 @@
 
 use super::cast::Cast;
 use super::check_cancelled;
-use super::input::Input;
+use super::input::{Extent, Input};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
@@ -65,10 +65,13 @@ pub struct Extracted {
     pub shape: Vec<u64>,
     /// The number of bytes of the file.
     pub byte_length: u64,
+    /// The files of the model whose digests were not compared: see [`Input::compare_files`].
+    pub not_compared: Vec<String>,
 }
 
 /// Writes the tensor called `name` as the NumPy array `output`. BF16, which NumPy does not have, is cast to F32, which
-/// represents it exactly. The file is complete and the tensor verified before it gets its name.
+/// represents it exactly. The file is complete and the tensor verified before it gets its name: with its own digest, or
+/// with that of its file.
 ///
 /// # Errors
 /// `NOT_FOUND` if there is no such tensor or component; `INVALID_ARGUMENT` for a tensor of several components, or if
@@ -81,6 +84,8 @@ pub fn extract_npy(
     progress: &(dyn Progress + Sync),
 ) -> Result<Extracted> {
     destination::check(output, &input.paths(), options.keep_existing)?;
+    let checked = input.begin()?;
+    let input = checked.as_deref().unwrap_or(input);
     let tensor = input
         .tensors()
         .iter()
@@ -117,8 +122,9 @@ pub fn extract_npy(
     file.write_head(&head(descr, &shape, head_length))?;
     let finished = file.finish()?;
     let byte_length = finished.byte_length();
+    let not_compared = input.compare_files(Extent::Read, progress)?;
     file::publish(vec![finished], options.keep_existing)?;
-    Ok(Extracted { dtype, shape, byte_length })
+    Ok(Extracted { dtype, shape, byte_length, not_compared })
 }
 
 fn component_of<'t>(tensor: &'t Tensor, role: Option<&str>) -> Result<&'t Component> {
@@ -127,7 +133,8 @@ fn component_of<'t>(tensor: &'t Tensor, role: Option<&str>) -> Result<&'t Compon
         (None, [component]) => Ok(component),
         (None, _) => {
             let what = format!("it has several components ({}), but an array is one", roles());
-            Err(Error::new(ErrorKind::InvalidArgument, what).advise("Name one of them with `--component`."))
+            Err(Error::new(ErrorKind::InvalidArgument, what)
+                .advise("Name one of them with `ExtractOptions::component`."))
         }
         (Some(role), components) => components.iter().find(|component| &*component.role == role).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\", only: {}", roles()))
@@ -145,7 +152,7 @@ fn numpy_dtype(dtype: &Dtype, as_bytes: bool) -> Result<(Dtype, &'static str)> {
     let found = DTYPES.iter().find(|(known, _)| known == stored).map(|(known, descr)| (known.clone(), *descr));
     found.ok_or_else(|| {
         let error = Error::new(ErrorKind::Unsupported, format!("NumPy has no dtype for {dtype}"));
-        error.advise("Write its bytes with `--bytes`, as an array of unsigned 8-bit integers.")
+        error.advise("Write its bytes with `ExtractOptions::as_bytes`, as an array of unsigned 8-bit integers.")
     })
 }
 

@@ -105,7 +105,7 @@ impl ConvertOptions {
     pub(super) fn writer(&self, out: &Path) -> Result<(&'static Format, &'static Writer)> {
         let format = self.format.or_else(|| format_of_name(out)).ok_or_else(|| {
             let error = Error::new(ErrorKind::InvalidArgument, "cannot infer an output format from this file name");
-            let error = error.advise(format!("Choose one with `--format`: {}.", names(|_| true)));
+            let error = error.advise(format!("Choose one with `ConvertOptions::format`: {}.", names(|_| true)));
             error.in_file(&out.display().to_string())
         })?;
         let writer = format.writer().ok_or_else(|| {
@@ -127,7 +127,7 @@ impl ConvertOptions {
         if self.omit_metadata && !self.metadata.is_empty() {
             let what = "metadata is given for a file without metadata";
             let error = Error::new(ErrorKind::InvalidArgument, what);
-            return Err(error.advise("Leave out either `--metadata` or `--no-metadata`."));
+            return Err(error.advise("Leave out either `ConvertOptions::metadata` or `ConvertOptions::omit_metadata`."));
         }
         Ok(Settings {
             compression: self.compression_of(format, writer.compressions)?,
@@ -150,7 +150,7 @@ impl ConvertOptions {
         if matches!(compression, Compression::None | Compression::Auto) || has.contains(&compression) {
             return Ok(compression);
         }
-        Err(unsupported_value(format, "compress", compression.name(), "none", has.iter().map(|has| has.name())))
+        Err(unsupported_value(format, "compression", compression.name(), "none", has.iter().map(|has| has.name())))
     }
 
     fn digest_of(&self, format: &Format, has: &[DigestAlgorithm]) -> Result<DigestAlgorithm> {
@@ -168,12 +168,12 @@ impl ConvertOptions {
             (None, _) => Ok(None),
             (Some(version), has) if has.contains(&version) => Ok(Some(version)),
             (Some(version), [first, more @ ..]) => {
-                Err(unsupported_value(format, "format-version", version, first, more.iter().copied()))
+                Err(unsupported_value(format, "format_version", version, first, more.iter().copied()))
             }
             (Some(_), []) => {
                 let what = format!("weightstream writes only one version of {}", format.name);
                 let error = Error::new(ErrorKind::InvalidArgument, what);
-                Err(error.advise("Leave `--format-version` out."))
+                Err(error.advise("Leave `ConvertOptions::format_version` out."))
             }
         }
     }
@@ -184,12 +184,12 @@ impl ConvertOptions {
         };
         match self.metadata_first {
             true if !writer.metadata_first => refuse(
-                &format!("{} does not support `--metadata-first`", format.name),
+                &format!("{} does not support `ConvertOptions::metadata_first`", format.name),
                 &format!("Leave it out, or choose one of {}.", names(|writer| writer.metadata_first)),
             ),
             true if self.max_shard_bytes.is_none() => refuse(
-                "`--metadata-first` is for models in several files",
-                "Specify the size of the files with `--shard-size`.",
+                "`ConvertOptions::metadata_first` is for models in several files",
+                "Specify the size of the files with `ConvertOptions::max_shard_bytes`.",
             ),
             is_first => Ok(is_first),
         }
@@ -203,7 +203,7 @@ impl ConvertOptions {
         }
         let more = has.iter().skip(1).map(u64::to_string).collect::<Vec<_>>();
         let more = more.iter().map(String::as_str);
-        Err(unsupported_value(format, "align", &alignment.to_string(), &usual.to_string(), more))
+        Err(unsupported_value(format, "alignment", &alignment.to_string(), &usual.to_string(), more))
     }
 }
 
@@ -220,7 +220,7 @@ fn unsupported_value<'a>(
     first: &'a str,
     has: impl Iterator<Item = &'a str>,
 ) -> Error {
-    let what = format!("{} does not support `--{option} {value}`", format.name);
+    let what = format!("{} does not support the value {value} of `ConvertOptions::{option}`", format.name);
     let has = std::iter::once(first).chain(has).collect::<Vec<_>>().join(", ");
     Error::new(ErrorKind::InvalidArgument, what).advise(format!("Supported values: {has}."))
 }

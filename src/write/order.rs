@@ -95,7 +95,7 @@ fn positions(names: &[String], tensors: &[Tensor]) -> Result<Vec<Key>> {
         None => Ok(keys),
         Some(name) => {
             let error = Error::new(ErrorKind::NotFound, "the order lists a tensor that is not written");
-            Err(error.in_tensor(name).advise("`weightstream inspect` lists the names."))
+            Err(error.in_tensor(name))
         }
     }
 }

@@ -4,6 +4,7 @@ use super::bytes::{crc32, noise, ramp, safetensors};
 use super::{Folder, content, content_of};
 use serde_json::{Value, json};
 use std::fs;
+use weightstream::index::{Digest, Hasher};
 use weightstream::write::{Compression, ConvertOptions};
 
 fn at_most(max_shard_bytes: u64) -> ConvertOptions {
@@ -46,7 +47,11 @@ fn shards_and_manifest_match_the_specification() {
     for (at, name) in names.iter().enumerate() {
         let shard = fs::read(folder.path(name)).unwrap();
         assert!(shard.len() <= 32_000);
-        let stated = json!({ "file": name, "size": shard.len(), "crc32": format!("{:08x}", crc32(&shard)) });
+        let crc32 = format!("{:08x}", crc32(&shard[..shard.len() - 16])); // of the bytes before the footer
+        let mut sha256 = Hasher::new(Digest::Sha256([0; 32]));
+        sha256.update(&shard);
+        let stated =
+            json!({ "file": name, "size": shard.len(), "crc32": crc32, "sha256": sha256.finish().to_string() });
         assert_eq!(manifest["shards"][at], stated);
         assert_eq!(shard[8] & 8, 8); // SHARDED
         let reader = folder.open(name); // each shard can be opened by itself

@@ -30,5 +30,5 @@ fn refuses_a_single_file_as_the_previous_revision() {
     let input = seven_layers(&folder);
     let single = folder.path("input.safetensors").to_str().unwrap().to_owned();
     let error = publish(&input, &folder.path("out"), &options().with_previous(Some(single))).unwrap_err();
-    assert!(error.to_string().contains("`--from` takes the entry"), "{error}");
+    assert!(error.to_string().contains("`PublishOptions::previous` takes the entry"), "{error}");
 }

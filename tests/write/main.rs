@@ -5,6 +5,7 @@
 mod casts;
 #[path = "../corpus/mod.rs"]
 mod corpus;
+mod damaged;
 mod every_format;
 mod folder;
 mod graph;

@@ -1,6 +1,7 @@
 //! `weightstream extract`: writes one tensor as a NumPy array.
 
 use super::convert::watch_signals;
+use super::digests::warn_of;
 use super::terminal::inform;
 use super::{Failure, model::ModelArguments, one_line, progress::Bar};
 use indicatif::DecimalBytes;
@@ -55,6 +56,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted("nothing was written")),
         extracted => extracted?,
     };
+    warn_of(&extracted.not_compared);
     let output = one_line(&output.display().to_string());
     let (dtype, shape) = (extracted.dtype, extracted.shape);
     inform(&format!("{output}: {dtype} {shape:?}, {}", DecimalBytes(extracted.byte_length)))?;

@@ -22,6 +22,7 @@ mod terminal;
 mod total;
 mod upgrade;
 mod verify;
+mod wording;
 
 use anstyle::Style;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -29,6 +30,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use terminal::{BAD, CHANGED, TerminalArguments, styled};
 use weightstream::error::Error;
+use wording::in_options;
 
 /// Inspects, verifies, signs, compares, converts, extracts, publishes, downloads and serves files of model weights.
 #[derive(Parser)]
@@ -115,7 +117,7 @@ pub(crate) fn run() -> ExitCode {
             failed
         }
         Err(Failure::Model(error)) => {
-            report(BAD, &format!("error[{}]", error.code()), &error.to_string());
+            report(BAD, &format!("error[{}]", error.code()), &in_options(&error.to_string()));
             failed
         }
         Err(Failure::Interrupted(outcome)) => {
@@ -127,7 +129,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn warn(message: &str) {
-    report(CHANGED, "warning", message);
+    report(CHANGED, "warning", &in_options(message));
 }
 
 /// Writes one line to standard error. Ignores errors, such as a closed standard error.

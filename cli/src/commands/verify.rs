@@ -1,11 +1,18 @@
 //! `weightstream verify`: verifies a whole model.
 
 use super::signature::SignatureArguments;
-use super::terminal::{GOOD, inform, styled};
+use super::terminal::{CHANGED, GOOD, inform, styled};
 use super::{Failure, count, model::ModelArguments, progress::Bar, warn};
 use weightstream::error::{Error, ErrorKind};
+use weightstream::native::Verified;
+
+/// Formats whose writers may add dtypes. In others, an unknown dtype is probably damage.
+const OPEN_DTYPES: [&str; 2] = ["burnpack", "ztensor"];
 
 /// Verifies a whole model: every bound, every compressed block, every checksum, and a signature.
+///
+/// The report names what was not checked. An unknown dtype without a checksum is an error, except in Burnpack and
+/// zTensor, which may have dtypes of their own.
 ///
 /// With `--signature`, the model must be what was signed. A folder must have all the files that were signed, and no
 /// others besides those that were left out; these must not belong to the model. Of a file or a manifest, and of a model
@@ -41,10 +48,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let error = Error::new(ErrorKind::Format, what).in_file(&arguments.place.name());
         return Err(error.advise("Create the file again with a tool that follows its specification.").into());
     }
+    let has_open_dtypes = OPEN_DTYPES.contains(&model.input().metadata().format);
+    if let Some(unchecked) = unknown_dtypes(&verified).filter(|_| !has_open_dtypes) {
+        let what = format!("{unchecked}. The other tensors passed all checks");
+        let error = Error::new(ErrorKind::Unsupported, what).in_file(&arguments.place.name());
+        return Err(error.advise("Check it with the tool that wrote the file.").into());
+    }
     let mut checked: Vec<_> = verified.checksums.into_iter().map(str::to_owned).collect();
     // Without a checksum, nothing shows that such a file is what its writer meant.
-    let verdict = match checked.is_empty() && !verified.unchecked.is_empty() {
-        true => "not checked completely".to_owned(),
+    let verdict = match verified.tensors_without_checksum > 0 && !verified.unchecked.is_empty() {
+        true => styled(CHANGED, "incomplete"),
         false => styled(GOOD, "ok"),
     };
     if checked.is_empty() {
@@ -55,4 +68,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (files, tensors) = (count(verified.files, "file"), count(verified.tensors, "tensor"));
     inform(&format!("{verdict}: {files}, {tensors}, {}", checked.join(", ")))?;
     Ok(())
+}
+
+/// Names the dtypes of the tensors of which nothing could be checked.
+fn unknown_dtypes(verified: &Verified) -> Option<String> {
+    let tensors = |(dtype, number): (&String, &usize)| format!("{} of {dtype}", count(*number, "tensor"));
+    let unchecked = verified.unchecked_tensors.iter().map(tensors).collect::<Vec<_>>().join(", ");
+    (!unchecked.is_empty()).then(|| format!("not checked: {unchecked}, a dtype of unknown size, without a checksum"))
 }

@@ -134,6 +134,71 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
+fn verify_names_what_it_cannot_check() {
+    let folder = Folder::new();
+    // A GGUF file with a tensor of type 99, which ggml refuses.
+    let mut file = b"GGUF".to_vec();
+    file.extend(3u32.to_le_bytes());
+    file.extend([1u64, 0, 1].iter().flat_map(|field| field.to_le_bytes())); // tensors, pairs, length of the name
+    file.push(b'a');
+    file.extend(1u32.to_le_bytes());
+    file.extend(4u64.to_le_bytes());
+    file.extend(99u32.to_le_bytes());
+    file.extend(0u64.to_le_bytes());
+    file.resize(file.len().next_multiple_of(32) + 32, 0);
+    folder.write("m.gguf", &file);
+    let error = fail(&folder, &["verify", "m.gguf"]);
+    assert!(error.contains("m.gguf") && error.contains("99") && !error.contains("ok"), "{error}");
+}
+
+/// Messages of the library name its own options; those of the command, what its user can type.
+#[test]
+fn advice_names_options_of_the_command() {
+    let folder = Folder::new();
+    small(&folder);
+    succeed(&folder, &["convert", "m.safetensors", "m.apr"]);
+    for (arguments, option) in [
+        (&["convert", "m.safetensors", "m.apr"][..], "`--force`"),
+        (&["convert", "m.safetensors", "m.gguf"], "`--metadata`"),
+        (&["convert", "m.safetensors", "m"], "`--format`"),
+        (&["convert", "m.safetensors", "n.apr", "--compress", "zstd"], "`--compress`"),
+        (&["convert", "m.safetensors", "n.aero", "--align", "7"], "`--align`"),
+    ] {
+        let error = fail(&folder, arguments);
+        assert!(error.contains(option), "{error}");
+        assert!(!error.contains("::") && !error.contains("keep_existing"), "{error}");
+    }
+}
+
+#[test]
+fn damaged_models_are_not_passed_on() {
+    let folder = Folder::new();
+    small(&folder);
+    succeed(&folder, &["convert", "m.safetensors", "m.apr"]);
+    let mut file = fs::read(folder.path("m.apr")).unwrap();
+    let at = file.len() - 17;
+    file[at] ^= 1;
+    folder.write("m.apr", &file);
+    for arguments in [
+        &["convert", "m.apr", "out.safetensors"][..],
+        &["upgrade", "m.apr", "out.apr"],
+        &["publish", "m.apr", "out"],
+        &["inspect", "m.apr", "--sha256"],
+        &["inspect", "m.apr", "--sha256", "--json"],
+        &["inspect", "m.apr", "--tensor", "b"],
+        &["extract", "m.apr", "b", "out.npy"],
+    ] {
+        let error = fail(&folder, arguments);
+        assert!(error.contains("error[CHECKSUM]: m.apr"), "{error}");
+    }
+    let diff = run(&folder, &["diff", "m.apr", "m.safetensors"]);
+    assert_eq!((diff.status.code(), diff.stdout.as_slice()), (Some(2), &b""[..]));
+    for out in ["out.safetensors", "out.apr", "out.npy", "out/model.apr"] {
+        assert!(!folder.path(out).exists(), "{out}");
+    }
+}
+
+#[test]
 fn verify_prints_the_checksums_or_the_error() {
     let folder = Folder::new();
     small(&folder);

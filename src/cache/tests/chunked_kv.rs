@@ -19,6 +19,8 @@ struct MemoryStore {
     all: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
     /// Number of values that can still be stored; `None` means no limit.
     capacity: Rc<Cell<Option<usize>>>,
+    /// The keys of values that were not those that were stored.
+    wrong: Rc<RefCell<Vec<String>>>,
 }
 
 impl KvStore for MemoryStore {
@@ -43,6 +45,10 @@ impl KvStore for MemoryStore {
 
     async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
         Ok(self.all.borrow().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+    }
+
+    fn note_wrong_value(&self, key: &str) {
+        self.wrong.borrow_mut().push(key.to_owned());
     }
 }
 
@@ -176,6 +182,31 @@ fn a_damaged_piece_can_be_written_again() {
         assert_eq!(damaged, Found::Missing(0..50), "a read detects the damage");
         write(&mut files, 1, 0..50).await.unwrap();
         assert_eq!(files.read(URL, &name(1), 0..50, 1).await.unwrap(), Found::Bytes(&content(1, 0..50)));
+    });
+}
+
+#[test]
+fn wrong_values_are_reported_and_missing_ones_are_not() {
+    block_on(async {
+        let store = MemoryStore::default();
+        let mut files = ChunkedKv::new(store.clone());
+        write(&mut files, 1, 0..50).await.unwrap();
+        let keys: Vec<_> = store.all.borrow().keys().cloned().collect();
+        let [head, piece] = [".head", ".0."].map(|part| keys.iter().find(|key| key.contains(part)).unwrap());
+        assert!(matches!(files.read(URL, &name(1), 0..50, 1).await.unwrap(), Found::Bytes(_)));
+        assert!(store.wrong.borrow().is_empty());
+        for key in [piece, head] {
+            let right = store.all.borrow()[key].clone();
+            store.all.borrow_mut().insert(key.clone(), b"other bytes".to_vec());
+            let mut files = ChunkedKv::new(store.clone());
+            assert!(matches!(files.read(URL, &name(1), 0..50, 1).await.unwrap(), Found::Missing(_)));
+            assert_eq!(store.wrong.take(), [key.clone()]);
+            store.all.borrow_mut().insert(key.clone(), right);
+        }
+        store.all.borrow_mut().remove(piece);
+        let mut files = ChunkedKv::new(store.clone());
+        assert!(matches!(files.read(URL, &name(1), 0..50, 1).await.unwrap(), Found::Missing(_)));
+        assert!(store.wrong.borrow().is_empty());
     });
 }
 

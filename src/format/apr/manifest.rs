@@ -1,7 +1,8 @@
 //! The manifest of a model in several APR files: as specified ("Sharding"), and as `apr-format` writes it
-//! (`v2::ShardManifest`). The two differ in the names of their keys.
+//! (`v2::ShardManifest`). The two differ in the names of their keys. weightstream adds the SHA-256 of each shard.
 
 use super::head::NAME;
+use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
 use crate::format::values::json::shown;
 use crate::index::{Digest, Manifest, Part, check_part_count, part_path, saturating_sum};
@@ -94,13 +95,15 @@ fn parse_shard(shard: &Value) -> Result<Part> {
             Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {}", shown(size))))?)
         }
     };
-    let digest = match shard.get("crc32") {
-        None | Some(Value::Null) => None,
-        Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
-            malformed(format!("the crc32 of shard \"{path}\" is {}, not 8 hexadecimal digits", shown(crc32)))
-        })?),
+    let stated = |key: &str| shard.get(key).filter(|value| !value.is_null());
+    let wrong = |key: &str, value: &Value, digits: u8| {
+        malformed(format!("the {key} of shard \"{path}\" is {}, not {digits} hexadecimal digits", shown(value)))
     };
-    Ok(Part { path: part_path(path)?, byte_length, digest: digest.map(Digest::Crc32), url: None })
+    let crc32 = stated("crc32").map(|value| parse_crc32(value).ok_or_else(|| wrong("crc32", value, 8))).transpose()?;
+    let parse_sha256 = |value: &Value| value.as_str().and_then(from_hex).ok_or_else(|| wrong("sha256", value, 64));
+    let sha256 = stated("sha256").map(parse_sha256).transpose()?;
+    let digest = sha256.map(Digest::Sha256).or(crc32.map(Digest::Crc32));
+    Ok(Part { path: part_path(path)?, byte_length, digest, url: None })
 }
 
 /// Parses a CRC32. The specification does not define its form: accepts hexadecimal, with or without `0x`, or a number.

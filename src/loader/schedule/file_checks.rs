@@ -1,14 +1,15 @@
 //! Checks the checksums of whole files in calls that read all bytes of the model.
 
-use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
+use crate::index::Tensors;
 use crate::index::padding::PaddingCheck;
-use crate::index::{Digest, Part, Tensors};
-use crate::loader::digests::{Digests, HOST, PINNED, unknown_length};
+use crate::loader::Loader;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
-use crate::source::Source;
+use crate::loader::transfer::range_reader::{Chunk, cut};
+use crate::source::{Buffer, Source};
+use crate::trust::{FilePlan, StatedDigests, Sums};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 /// of them may be paused or dropped.
 #[derive(Debug, Default)]
 pub(crate) struct WholeChecks {
-    /// By file, while the call reads.
-    sums: RefCell<Vec<Sums>>,
+    /// By file, what is compared, and what was computed while the call reads.
+    sums: RefCell<Vec<(FilePlan, Sums)>>,
     /// By file, the check of its padding.
     padding: RefCell<Vec<PaddingCheck>>,
     /// The warnings about padding, with the numbers of the files, once the call has read all bytes.
@@ -46,36 +47,24 @@ enum ByTensors {
 }
 
 impl WholeChecks {
-    /// Prepares the checksums in the files, in the manifest, those that the caller pinned, and those of a hub. With
-    /// `relies_on_tensors`, strong digests that a file states over tensors are not computed if all its tensors have
-    /// strong digests, which the call compares, too: digesting the bytes twice would take twice the time.
+    /// Prepares the comparison of what is planned for each file.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a pinned digest of a file of unknown length.
-    pub(crate) fn begin<S: Source>(
-        &self,
-        shards: &[Shard<S>],
-        pinned: &Digests,
-        relies_on_tensors: bool,
-    ) -> Result<()> {
-        let begin = |shard: &Shard<S>| {
-            let digest = pinned.of_file(&shard.file.source, shard.part.as_ref()).map(|(_, digest)| digest);
-            let mut in_file = checksums_in_file(&shard.file)?;
-            if relies_on_tensors && let Some(open) = shard.opened.try_lock().and_then(|open| open.clone()) {
-                remove_redundant(&mut in_file, &open.index.tensors);
-            }
-            begin_file(&shard.file, in_file, shard.part.as_ref(), shard.file.signed_digest().or(digest))
-        };
-        *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
+    /// `FORMAT` for a head with invalid padding.
+    pub(crate) fn begin<S: Source>(&self, shards: &[Shard<S>], plans: Vec<FilePlan>) -> Result<()> {
         *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;
         *self.by_tensors.borrow_mut() = vec![ByTensors::Nothing; shards.len()];
+        let begin = |plan: FilePlan| {
+            let sums = plan.begin();
+            (plan, sums)
+        };
+        *self.sums.borrow_mut() = plans.into_iter().map(begin).collect();
         Ok(())
     }
 
-    /// Adds the bytes of a file at the offset `start`. Every byte must be added once, and in order unless
-    /// [`WholeChecks::take_any_order`].
+    /// Adds the bytes of a file at the offset `start`: in order, unless [`WholeChecks::take_any_order`].
     pub(crate) fn update(&self, shard: usize, start: u64, bytes: &[u8]) {
-        if let Some(sums) = self.sums.borrow_mut().get_mut(shard) {
+        if let Some((_, sums)) = self.sums.borrow_mut().get_mut(shard) {
             sums.update(start, bytes);
         }
         if let Some(padding) = self.padding.borrow_mut().get_mut(shard) {
@@ -85,8 +74,7 @@ impl WholeChecks {
 
     /// Whether a checksum covers bytes of the range, or padding is among them.
     pub(crate) fn include(&self, shard: usize, range: &Range<u64>) -> bool {
-        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
-        self.sums.borrow().get(shard).is_some_and(|sums| sums.0.iter().any(|sum| overlaps(&sum.checksum.over)))
+        self.sums.borrow().get(shard).is_some_and(|(_, sums)| sums.include(range))
             || self.padding.borrow().get(shard).is_some_and(|padding| padding.includes(range))
     }
 
@@ -103,15 +91,14 @@ impl WholeChecks {
 
     /// Whether the bytes of a file may be added in any order.
     pub(crate) fn take_any_order(&self, shard: usize) -> bool {
-        self.sums.borrow().get(shard).is_none_or(Sums::take_any_order)
+        self.sums.borrow().get(shard).is_none_or(|(_, sums)| sums.take_any_order())
     }
 
     /// The end of the bytes to read: the length of the file. For a file of unknown length, the end of the bytes that
     /// its checksums cover, which the header of an EMBD file states.
     pub(crate) fn known_end<S: Source>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
         let sums = self.sums.borrow();
-        let summed_end = || sums.get(shard)?.0.iter().map(|sum| sum.checksum.over.end).max();
-        file.length().or_else(summed_end)
+        file.length().or_else(|| sums.get(shard)?.1.end())
     }
 
     /// Compares the checksums after all bytes have been added.
@@ -120,8 +107,8 @@ impl WholeChecks {
     /// `CHECKSUM` if one does not match; `TRUNCATED` if a file does not end where its format says.
     pub(crate) async fn finish<S: Source>(&self, shards: &[Shard<S>]) -> Result<()> {
         let mut checked_by = Vec::new();
-        for (shard, sums) in shards.iter().zip(self.sums.take()) {
-            let mut of_file = finish_file(&shard.file, sums).await?;
+        for (shard, (plan, sums)) in shards.iter().zip(self.sums.take()) {
+            let mut of_file = finish_file(&shard.file, &plan, &sums).await?;
             if of_file.is_empty() {
                 of_file.extend(shard.file.signed_by()); // piece by piece
             }
@@ -162,98 +149,6 @@ impl WholeChecks {
     }
 }
 
-/// Digests of ranges of a file, computed while the file is read: in order, or in parts whose digests can be combined.
-#[derive(Debug, Default)]
-struct Sums(Vec<Sum>);
-
-#[derive(Debug)]
-struct Sum {
-    checksum: StretchChecksum,
-    like: Digest,
-    /// The contiguous ranges that were added, with their digests.
-    parts: Vec<(Range<u64>, Hasher)>,
-}
-
-impl Sums {
-    fn new(checksums: Vec<StretchChecksum>) -> Self {
-        let begin = |checksum: StretchChecksum| {
-            let like = match checksum.stated {
-                Stated::Digest(digest) => digest,
-                Stated::Crc32At(_) => Digest::Crc32(0),
-            };
-            Sum { checksum, like, parts: Vec::new() }
-        };
-        Sums(checksums.into_iter().map(begin).collect())
-    }
-
-    fn update(&mut self, start: u64, bytes: &[u8]) {
-        let end = start + bytes.len() as u64;
-        for Sum { checksum: StretchChecksum { over, .. }, like, parts } in &mut self.0 {
-            let (from, to) = (start.max(over.start), end.min(over.end));
-            if from >= to {
-                continue;
-            }
-            let bytes = bytes.get((from - start) as usize..(to - start) as usize).unwrap_or_default();
-            match parts.iter_mut().find(|(part, _)| part.end == from) {
-                Some((part, hasher)) => {
-                    hasher.update(bytes);
-                    part.end = to;
-                }
-                None => {
-                    let mut hasher = Hasher::new(*like);
-                    hasher.update(bytes);
-                    parts.push((from..to, hasher));
-                }
-            }
-        }
-    }
-
-    fn take_any_order(&self) -> bool {
-        self.0.iter().all(|sum| Hasher::can_append(sum.like))
-    }
-}
-
-impl Sum {
-    /// Returns the digest of the contiguous bytes from the start of the range, and their end.
-    fn finish(mut self) -> (StretchChecksum, Digest, u64) {
-        let mut position = self.checksum.over.start;
-        let mut whole: Option<Hasher> = None;
-        // There are only as many parts as connections. Sorting them would take 20 KB of the module.
-        while let Some(next) = self.parts.iter().position(|(part, _)| part.start == position) {
-            let (part, hasher) = self.parts.swap_remove(next);
-            match &mut whole {
-                None => whole = Some(hasher),
-                Some(whole) => {
-                    if !whole.append(hasher, part.end - part.start) {
-                        break;
-                    }
-                }
-            }
-            position = part.end;
-        }
-        let whole = whole.unwrap_or_else(|| Hasher::new(self.like));
-        (self.checksum, whole.finish(), position)
-    }
-}
-
-fn begin_file<S: Source>(
-    file: &ModelFile<S>,
-    mut checksums: Vec<StretchChecksum>,
-    part: Option<&Part>,
-    pinned: Option<Digest>,
-) -> Result<Sums> {
-    if let (Some(digest), Some(length)) = (part.and_then(|part| part.digest), file.length()) {
-        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: MANIFEST.to_owned() });
-    }
-    if let Some(digest) = pinned {
-        let length = file.stored_length().ok_or_else(|| unknown_length().in_file(file.source.name()))?;
-        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
-    } else if let Some((digest, length)) = file.source.stated_digest().zip(file.stored_length()) {
-        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: HOST.to_owned() });
-    }
-    Ok(Sums::new(checksums))
-}
-
 fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
     let open = shard.opened.try_lock().and_then(|open| open.clone());
     let Some(open) = open.filter(|_| !shard.file.is_raw) else { return Ok(PaddingCheck::default()) };
@@ -264,41 +159,97 @@ fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
 
 /// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole
 /// file, if there is one.
-async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<Vec<&'static str>> {
+async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<&'static str>> {
+    let crc32s = check_footers(file, plan).await?;
+    let matched = plan.compare(&crc32s, |over, like| {
+        sums.digest(over, like).ok_or_else(|| {
+            let error = Error::new(ErrorKind::Internal, "a file was not read completely, or not in order");
+            error.at(sums.missing().unwrap_or(over.clone()))
+        })
+    });
+    let matched = matched.map_err(|error| file.blame(error))?;
+    for (_, digest) in matched.iter().filter(|(over, _)| *over == (0..file.stored_length().unwrap_or(0))) {
+        file.confirm_whole(digest);
+    }
+    Ok(matched.into_iter().map(|(_, digest)| digest.algorithm()).collect())
+}
+
+/// Checks the end of a file, and returns the CRC-32 values that its footers state.
+async fn check_footers<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan) -> Result<Vec<u32>> {
     if !file.is_raw {
         file.parse_with(format::check_tail).await?;
     }
-    let footer_crc32s = footer_crc32s(file, &sums).await?;
-    let mut algorithms = Vec::new();
-    for sum in sums.0 {
-        let (StretchChecksum { over, stated, by }, computed, position) = sum.finish();
-        if position != over.end {
-            let error = Error::new(ErrorKind::Internal, "a file was not read completely, or not in order");
-            return Err(error.at(position..over.end).in_file(file.source.name()));
-        }
-        let stated = match stated {
-            Stated::Digest(digest) => digest,
-            Stated::Crc32At(at) => Digest::Crc32(crc32_at(file, at).await?),
-        };
-        // APR's specification does not say whether the checksum in a manifest covers the whole file or the same bytes
-        // as that in its footer.
-        if by == MANIFEST && footer_crc32s.contains(&stated) {
-            continue;
-        }
-        let compared = digest::compare(computed, stated);
-        let compared = compared.map_err(|mut error| {
-            error.what = format!("{}, says {by}", error.what);
-            file.blame(error.at(over.clone()))
-        });
-        algorithms.push(compared?);
-        if over == (0..file.stored_length().unwrap_or(0)) {
-            file.confirm_whole(&stated);
-        }
+    let mut crc32s = Vec::new();
+    for at in plan.footers() {
+        crc32s.push(crc32_at(file, at).await?);
     }
-    Ok(algorithms)
+    Ok(crc32s)
 }
 
-const MANIFEST: &str = "the manifest";
+impl<S: Source> Loader<S> {
+    /// What is compared if a call reads all bytes of all files: the checksums in the files, in the manifest, those that
+    /// the caller pinned, and those of a hub. With `relies_on_tensors`, strong digests that a file states over tensors
+    /// are left out if all its tensors have strong digests, which the call compares, too: digesting the bytes twice
+    /// would take twice the time.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` for a pinned digest of a file of unknown length; errors of the source.
+    pub(crate) async fn file_plans(&self, relies_on_tensors: bool) -> Result<Vec<FilePlan>> {
+        let mut plans = Vec::new();
+        for Shard { file, part, opened } in &self.shards {
+            let by_caller = self.options.digests.of_file(&file.source, part.as_ref()).map(|(_, digest)| digest);
+            let stated = StatedDigests {
+                manifest: part.as_ref().and_then(|part| part.digest),
+                pinned: file.signed_digest().or(by_caller),
+                host: file.source.stated_digest(),
+            };
+            if file.length().is_none() && stated.are_any() {
+                file.learn_length().await?;
+            }
+            let mut in_file = checksums_in_file(file)?;
+            if relies_on_tensors && let Some(open) = opened.try_lock().and_then(|open| open.clone()) {
+                remove_redundant(&mut in_file, &open.index.tensors);
+            }
+            let plan = FilePlan::new(in_file, stated, file.length(), file.stored_length());
+            plans.push(plan.map_err(|e| e.in_file(file.source.name()))?);
+        }
+        Ok(plans)
+    }
+
+    /// Checks the end of a file, and returns the CRC-32 values that its footers state.
+    #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) async fn footers(&self, shard: usize, plan: &FilePlan) -> Result<Vec<u32>> {
+        match self.shards.get(shard) {
+            Some(shard) => check_footers(&shard.file, plan).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads stored bytes of a file, which were read already or are not part of a tensor.
+    pub(crate) async fn read_stored(
+        &self,
+        shard: usize,
+        range: Range<u64>,
+        take: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<()> {
+        let Some(Shard { file, .. }) = self.shards.get(shard) else { return Ok(()) };
+        let mut reading = file.start(range.clone(), Rc::new(Cell::new(range.end)));
+        while reading.position < range.end {
+            let mut at = reading.position;
+            let chunk = reading.chunk(range.end - at).await.and_then(|chunk| {
+                chunk.ok_or_else(|| cut(range.start, at, range.end)) // the file became shorter
+            });
+            let Chunk { buffer, length } = chunk.map_err(|e| e.in_file(file.source.name()))?;
+            buffer.inspect(0..length, &mut |bytes| {
+                take(at, bytes);
+                at += bytes.len() as u64;
+                Ok(())
+            })?;
+        }
+        file.finish(reading);
+        Ok(())
+    }
+}
 
 fn checksums_in_file<S: Source>(file: &ModelFile<S>) -> Result<Vec<StretchChecksum>> {
     match file.is_raw {
@@ -329,16 +280,6 @@ fn remove_redundant(checksums: &mut Vec<StretchChecksum>, tensors: &Tensors) {
         let first = starts.partition_point(|start| *start < checksum.over.start);
         !is_strong(checksum) || starts.get(first).is_none_or(|start| *start >= checksum.over.end)
     });
-}
-
-async fn footer_crc32s<S: Source>(file: &Rc<ModelFile<S>>, sums: &Sums) -> Result<Vec<Digest>> {
-    let mut crc32s = Vec::new();
-    for sum in &sums.0 {
-        if let Stated::Crc32At(at) = sum.checksum.stated {
-            crc32s.push(Digest::Crc32(crc32_at(file, at).await?));
-        }
-    }
-    Ok(crc32s)
 }
 
 async fn crc32_at<S: Source>(file: &Rc<ModelFile<S>>, at: u64) -> Result<u32> {

@@ -284,6 +284,14 @@ impl<S: Source> ModelFile<S> {
         error.in_file(self.source.name())
     }
 
+    /// Requests the start of a file whose length is unknown, because the response states the length.
+    pub(crate) async fn learn_length(self: &Rc<Self>) -> Result<()> {
+        match self.parse_with(|window| window.get(0..1).map(drop)).await {
+            Err(error) if error.kind == ErrorKind::Truncated => Ok(()), // it is empty
+            outcome => outcome,
+        }
+    }
+
     /// Adds bytes that were read from a stream to the known bytes.
     pub(crate) fn remember(&self, start: u64, bytes: &[u8]) {
         self.window.borrow_mut().insert(start, bytes);

@@ -49,9 +49,15 @@ pub(crate) struct RangeReader<S: Source> {
     pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
     /// Whether the reader checks the file, for which others wait.
     is_check: bool,
+    /// Receives the offset of all bytes that are read, and the bytes.
+    tap: Option<Tap>,
     /// Set if the length of requests is limited.
     next_request: Option<NextRequest<S>>,
 }
+
+/// Receives all bytes of a file that are read, with their offset: for the digests of the whole file. Bytes may come
+/// again after a broken connection.
+pub(crate) type Tap = Rc<dyn Fn(u64, &[u8])>;
 
 /// The body of one response.
 pub(crate) struct Remote<B: Body> {
@@ -122,8 +128,13 @@ impl<S: Source> RangeReader<S> {
             tail,
             prefetch_priority,
             is_check: false,
+            tap: None,
             next_request,
         }
+    }
+
+    pub(crate) fn with_tap(self, tap: Option<Tap>) -> Self {
+        RangeReader { tap, ..self }
     }
 
     /// Limits the length of requests, and with it the bytes that a browser receives ahead of the reader.
@@ -249,6 +260,9 @@ impl<S: Source> RangeReader<S> {
             into.write(at.start, taken)?;
             let count = taken.len() as u64;
             self.tail.push(self.position, taken);
+            if let Some(tap) = &self.tap {
+                tap(self.position, taken);
+            }
             self.known_at += taken.len();
             self.position += count;
             return Ok(count);
@@ -280,6 +294,7 @@ impl<S: Source> RangeReader<S> {
         let start = at.start;
         let count = self.with_timeout(|_| remote.read(into, at, &stats).boxed_local()).await?;
         self.keep_overlap(into, start..start + count)?;
+        self.report(into, start..start + count)?;
         if count == 0 {
             return match remote.end {
                 Some(end) if self.position < end => Err(cut(self.position, self.position, end)),
@@ -381,6 +396,16 @@ impl<S: Source> RangeReader<S> {
         let (tail, mut position) = (&mut self.tail, kept.start);
         into.inspect(at.start + (kept.start - start)..at.end, &mut |bytes| {
             tail.push(position, bytes);
+            position += bytes.len() as u64;
+            Ok(())
+        })
+    }
+
+    /// Passes bytes that were read at the current position to the tap.
+    fn report(&self, into: &BufferOf<S>, at: Range<u64>) -> Result<()> {
+        let (Some(tap), mut position) = (&self.tap, self.position) else { return Ok(()) };
+        into.inspect(at, &mut |bytes| {
+            tap(position, bytes);
             position += bytes.len() as u64;
             Ok(())
         })

@@ -12,9 +12,8 @@ use std::ops::Range;
 impl TensorFile {
     /// Whether a CRC-32 of the file, or of a range of it, is stated.
     pub(super) fn has_crc32(&self) -> bool {
-        let mut stated = self.checksums.iter().map(|checksum| &checksum.stated);
+        let mut stated = self.plan.checksums().iter().map(|checksum| &checksum.stated);
         stated.any(|stated| matches!(stated, Stated::Crc32At(_) | Stated::Digest(Digest::Crc32(_))))
-            || matches!(self.stated_digest, Some(Digest::Crc32(_)))
     }
 
     /// The ranges with BLAKE3 digests that are computed in parts, in the order of the file.
@@ -38,11 +37,10 @@ impl TensorFile {
     }
 
     fn digested_ranges(&self) -> impl Iterator<Item = (Range<u64>, Digest)> {
-        let of_ranges = self.checksums.iter().filter_map(|checksum| match checksum.stated {
+        self.plan.checksums().iter().filter_map(|checksum| match checksum.stated {
             Stated::Digest(digest) => Some((checksum.over.clone(), digest)),
             Stated::Crc32At(_) => None,
-        });
-        of_ranges.chain(self.stated_digest.map(|digest| (0..self.bytes.byte_length(), digest)))
+        })
     }
 
     /// Not a range beyond the end of the file: its own task fails.
@@ -67,40 +65,25 @@ impl TensorFile {
 
     /// Compares all checksums of ranges of the file, and returns their algorithms.
     pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Vec<&'static str>> {
-        let compare = |over: &Range<u64>, stated, by: &str| {
-            self.compare(over, stated, computed).map_err(|mut error| {
-                error.what = format!("{}, says {by}", error.what);
-                error
-            })
+        let matched = self.plan.compare(&self.footer_crc32s()?, |over, like| self.computed(over, like, computed))?;
+        Ok(matched.into_iter().map(|(_, digest)| digest.algorithm()).collect())
+    }
+
+    /// The CRC-32 values that the file states.
+    pub(in crate::native) fn footer_crc32s(&self) -> Result<Vec<u32>> {
+        let read = |at: u64| {
+            let bytes = self.bytes.storage.read(&(at..at.saturating_add(4)))?;
+            Ok((&*bytes).try_into().map(u32::from_le_bytes).unwrap_or_default())
         };
-        let mut algorithms = Vec::new();
-        let mut footers = Vec::new();
-        for checksum in &self.checksums {
-            let stated = match checksum.stated {
-                Stated::Digest(digest) => digest,
-                Stated::Crc32At(at) => {
-                    let bytes = self.bytes.storage.read(&(at..at.saturating_add(4)))?;
-                    let crc32 = Digest::Crc32((&*bytes).try_into().map(u32::from_le_bytes).unwrap_or_default());
-                    footers.push(crc32);
-                    crc32
-                }
-            };
-            algorithms.push(compare(&checksum.over, stated, &checksum.by)?);
-        }
-        // APR's specification does not define whether the manifest's CRC covers the file or the bytes before its
-        // footer.
-        if let Some(stated) = self.stated_digest.filter(|stated| !footers.contains(stated)) {
-            algorithms.push(compare(&(0..self.bytes.byte_length()), stated, "the manifest")?);
-        }
-        Ok(algorithms)
+        self.plan.footers().map(read).collect()
     }
 
     fn compare(&self, over: &Range<u64>, stated: Digest, computed: &Computed) -> Result<&'static str> {
-        let digest = match computed.digest(over, stated) {
-            Some(digest) => digest,
-            None => self.digest(over, stated)?,
-        };
-        digest::compare(digest, stated).map_err(|error| error.at(over.clone()))
+        digest::compare(self.computed(over, stated, computed)?, stated).map_err(|error| error.at(over.clone()))
+    }
+
+    fn computed(&self, over: &Range<u64>, stated: Digest, computed: &Computed) -> Result<Digest> {
+        computed.digest(over, stated).map_or_else(|| self.digest(over, stated), Ok)
     }
 
     /// The digest of a range that no task has computed, such as a checksum over a part of a component.

@@ -163,7 +163,7 @@ impl TensorFile {
     fn cuts(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut cuts: Vec<_> = (range.start..range.end).step_by(RAW_TASK_BYTES as usize).skip(1).collect();
         if self.has_crc32() {
-            cuts.extend(self.checksums.iter().flat_map(|checksum| [checksum.over.start, checksum.over.end]));
+            cuts.extend(self.plan.checksums().iter().flat_map(|checksum| [checksum.over.start, checksum.over.end]));
         }
         cuts.retain(|cut| range.start < *cut && *cut < range.end);
         cuts.extend([range.start, range.end]);

@@ -22,7 +22,7 @@ fn run_disjoint(tasks: &[Task]) -> Computed {
 }
 
 fn digests_of_ranges(file: &TensorFile) -> impl Iterator<Item = (Range<u64>, Digest)> {
-    file.checksums.iter().map(|checksum| match checksum.stated {
+    file.plan.checksums().iter().map(|checksum| match checksum.stated {
         Stated::Digest(digest) => (checksum.over.clone(), digest),
         Stated::Crc32At(_) => panic!("only digests were expected"),
     })
@@ -69,8 +69,8 @@ fn blocks_and_the_crc_are_checked_from_bytes_that_are_read_once() {
     let reader = folder.open("m.apr");
     let file = &reader.files[0];
     let computed = run_disjoint(&reader.tasks(0, file));
-    assert_eq!(file.checksums.len(), 1);
-    let over = &file.checksums[0].over;
+    assert_eq!(file.plan.checksums().len(), 1);
+    let over = &file.plan.checksums()[0].over;
     assert!(computed.digest(over, Digest::Crc32(0)).is_some());
 }
 

@@ -79,7 +79,8 @@ impl Prober {
             is_trusted &= url.origin() == self.model.origin();
             if self.same_origin_only && url.origin() != self.model.origin() {
                 let what = format!("the model leads to {}, which is another origin", shown(&url));
-                return Err(Error::new(ErrorKind::Http, what).advise("Leave out --same-origin to check it, too."));
+                return Err(Error::new(ErrorKind::Http, what)
+                    .advise("Leave out `CheckOptions::same_origin_only` to check it, too."));
             }
             let response = self.send_once(method, &url, headers, &origin, is_trusted).await?;
             let Some(target) = redirect_target(&response, &url)? else {

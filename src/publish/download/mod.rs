@@ -125,7 +125,7 @@ async fn download_files<S: Source>(
 fn parse(entry: &impl Source, text: &[u8], limit: u64) -> Result<(String, Publication)> {
     let not_an_entry = || {
         let error = Error::new(ErrorKind::InvalidArgument, "this is not an entry that lists the files of a model");
-        error.advise("`weightstream publish` writes such entries. Other models can be converted from their URL.")
+        error.advise("`publish` writes such entries. Other models can be converted from their URL.")
     };
     if !format::is_json_object(text) {
         return Err(not_an_entry());

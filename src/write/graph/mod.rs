@@ -5,7 +5,7 @@
 
 use super::conversion::in_dtype;
 use super::source::Source;
-use super::{Companion, ConvertOptions, Converted, Input, cast, convert_to};
+use super::{Companion, ConvertOptions, Converted, Extent, Input, cast, convert_to};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
@@ -84,7 +84,10 @@ fn check_options(options: &ConvertOptions, format: &Format, input: &dyn Input) -
     }
     if format.name == "safetensors" && !(options.metadata.is_empty() && options.alignment.is_none_or(|it| it == 8)) {
         let what = "metadata and another alignment would move the tensors that the graph refers to";
-        return refuse(what, "Leave `--metadata` and `--align` out, or choose another format.");
+        return refuse(
+            what,
+            "Leave `ConvertOptions::metadata` and `ConvertOptions::alignment` out, or choose another format.",
+        );
     }
     Ok(())
 }
@@ -155,6 +158,10 @@ impl Input for Weights<'_> {
 
     fn paths(&self) -> Vec<&Path> {
         self.input.paths()
+    }
+
+    fn compare_files(&self, extent: Extent, progress: &(dyn Progress + Sync)) -> Result<Vec<String>> {
+        self.input.compare_files(extent, progress)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Compares two models: their metadata, and their tensors by dtype, shape and digest.
 
-use crate::commands::digests::sha256;
+use crate::commands::digests::{sha256, warn_of};
 use crate::commands::progress::Bar;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet, VecDeque};
 use weightstream::error::Result;
 use weightstream::index::{Metadata, Tensor};
 use weightstream::progress::Progress;
-use weightstream::write::Input;
+use weightstream::write::{Extent, Input};
 
 /// The differences between the tensors of two models, in file order.
 pub(super) struct Tensors<'a> {
@@ -147,14 +147,18 @@ fn digests<'a>(
     is_read: impl Fn(&&Tensor) -> bool,
     bar: &Bar,
 ) -> Result<HashMap<&'a str, Digests>> {
+    let checked = input.begin()?;
+    let checked = checked.as_deref().unwrap_or(input);
     let mut digests = HashMap::new();
     for tensor in input.tensors().iter().filter(is_read) {
         let mut of_components = Vec::new();
         for component in &tensor.components {
-            of_components.push((component.role.to_string(), sha256(input, tensor, component, bar)?));
+            of_components.push((component.role.to_string(), sha256(checked, tensor, component, bar)?));
         }
         of_components.sort_unstable();
         digests.insert(&*tensor.name, of_components);
     }
+    let extent = if digests.len() == input.tensors().len() { Extent::Whole } else { Extent::Read };
+    warn_of(&checked.compare_files(extent, bar)?);
     Ok(digests)
 }

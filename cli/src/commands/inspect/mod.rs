@@ -4,7 +4,7 @@ mod one_tensor;
 mod select;
 mod text;
 
-use super::digests::sha256;
+use super::digests::{sha256, warn_of};
 use super::model::{Model, ModelArguments};
 use super::{Failure, describe, progress::Bar};
 use select::SelectArguments;
@@ -13,6 +13,7 @@ use std::io::{self, BufWriter, Write};
 use weightstream::error::Result;
 use weightstream::index::Tensor;
 use weightstream::progress::Progress;
+use weightstream::write::Extent;
 
 /// Prints the metadata and the tensors of a model.
 #[derive(clap::Args)]
@@ -69,18 +70,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Returns the tensors to list. They are read in file order, which takes few requests, and then sorted.
 fn rows<'a>(model: &'a Model, arguments: &Arguments) -> Result<Vec<Row<'a>>> {
-    let tensors = arguments.select.filter(model.input().tensors(), &arguments.place.name())?;
+    let input = model.input();
+    let tensors = arguments.select.filter(input.tensors(), &arguments.place.name())?;
+    let checked = if arguments.sha256 { input.begin()? } else { None };
+    let checked = checked.as_deref().unwrap_or(input);
     let bar = Bar::new("hashing");
     if arguments.sha256 {
         let byte_lengths = tensors.iter().filter_map(|tensor| tensor.byte_length());
         bar.expects(byte_lengths.fold(0, u64::saturating_add));
     }
     let row = |tensor: &'a Tensor| {
-        let of_components = || tensor.components.iter().map(|part| sha256(model.input(), tensor, part, &bar)).collect();
+        let of_components = || tensor.components.iter().map(|part| sha256(checked, tensor, part, &bar)).collect();
         let sha256 = arguments.sha256.then(of_components).transpose()?;
         Ok(Row { tensor, sha256 })
     };
+    let extent = if tensors.len() == input.tensors().len() { Extent::Whole } else { Extent::Read };
     let mut rows = tensors.into_iter().map(row).collect::<Result<Vec<_>>>()?;
+    if arguments.sha256 {
+        warn_of(&checked.compare_files(extent, &bar)?);
+    }
     arguments.select.sort(&mut rows, |row| row.tensor);
     Ok(rows)
 }

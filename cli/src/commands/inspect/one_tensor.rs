@@ -1,6 +1,7 @@
 //! `inspect --tensor`: one tensor with its statistics and its first values.
 
 use super::Arguments;
+use crate::commands::digests::warn_of;
 use crate::commands::model::Model;
 use crate::commands::numbers::Numbers;
 use crate::commands::progress::Bar;
@@ -10,6 +11,7 @@ use std::io::{self, Write};
 use weightstream::error::{Error, ErrorKind};
 use weightstream::index::{Digest, Hasher};
 use weightstream::progress::Progress;
+use weightstream::write::Extent;
 
 /// Writes one tensor: its entry in the index, its statistics and its first values.
 pub(super) fn write_tensor(
@@ -24,10 +26,12 @@ pub(super) fn write_tensor(
     })?;
     let bar = Bar::new("reading");
     bar.expects(tensor.byte_length().unwrap_or_default());
+    let checked = model.input().begin()?;
+    let input = checked.as_deref().unwrap_or(model.input());
     let described = describe::tensor(model, tensor, &mut |component| {
         let mut numbers = Numbers::of(&component.dtype);
         let mut hasher = arguments.sha256.then(|| Hasher::new(Digest::Sha256([0; 32])));
-        model.input().read_pieces(tensor, &component.role, &mut |bytes| {
+        input.read_pieces(tensor, &component.role, &mut |bytes| {
             bar.advanced(bytes.len() as u64);
             hasher.iter_mut().for_each(|hasher| hasher.update(bytes));
             numbers.as_mut().map_or(Ok(()), |numbers| numbers.push(bytes))
@@ -37,7 +41,9 @@ pub(super) fn write_tensor(
         added.extend(numbers.into_iter().flat_map(Numbers::finish));
         Ok(added)
     })?;
+    let not_compared = input.compare_files(Extent::Read, &bar)?;
     drop(bar);
+    warn_of(&not_compared);
     match arguments.json {
         true => writeln!(out, "{}", Value::Object(described))?,
         false => write_entries(&described, 0, out)?,

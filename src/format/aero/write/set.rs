@@ -12,7 +12,7 @@ use crate::format::aero::toc::MAX_METADATA_BYTES;
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::shards::{FileSize, content_name, numbered_path, stem};
-use crate::output::target::{ManifestWriter, Naming, Place, Shard, ShardFile, Sharded};
+use crate::output::target::{ManifestWriter, Naming, Place, SMALLER_HEAD, Shard, ShardFile, Sharded};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ impl Sharded for Aero {
         }
         let what = format!("metadata and index take {head} bytes; weightstream reads at most {MAX_METADATA_BYTES}");
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise(SMALLER_HEAD))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
-use crate::output::target::{Place, Sharded, Target, TensorFile};
+use crate::output::target::{CAST, Place, Sharded, Target, TensorFile};
 use crate::output::writer::{DigestAlgorithm, Settings};
 
 /// Limits of the C++ reader of AERO.
@@ -46,7 +46,7 @@ impl Target for Aero {
         }
         if index::code(tensor).is_none() {
             let what = format!("AERO has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it.");
+            return refuse(ErrorKind::Unsupported, what, CAST);
         }
         if tensor.name.len() > MAX_NAME_BYTES {
             let what = format!("its name has {} bytes, and readers of AERO accept {MAX_NAME_BYTES}", tensor.name.len());

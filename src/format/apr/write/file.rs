@@ -127,7 +127,7 @@ impl TensorFile for AprFile {
         self.file.write(&crc32.to_le_bytes())?;
         self.file.write(&MAGIC_END)?;
         self.file.write(&file_length.to_le_bytes())?;
-        self.file.finish()
+        Ok(self.file.finish()?.with_crc32(crc32))
     }
 }
 

@@ -13,8 +13,9 @@ use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{ManifestWriter, Naming, Place, Shard, Sharded, Target, TensorFile};
+use crate::output::target::{CAST, ManifestWriter, Naming, Place, SMALLER_HEAD, Shard, Sharded, Target, TensorFile};
 use crate::output::writer::{Compression, Settings};
+use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -56,9 +57,7 @@ impl Target for Apr {
         }
         if code_of(tensor).is_none() {
             let what = format!("APR has no dtype {}", tensor.dtype);
-            let advice = "Cast floats and quantized tensors with `--dtype`, or choose a format that supports it, such \
-                          as ztensor.";
-            return refuse(ErrorKind::Unsupported, what, advice);
+            return refuse(ErrorKind::Unsupported, what, CAST);
         }
         if tensor.name.len() > usize::from(u16::MAX) {
             let what = format!("its name has {} bytes, and APR allows 65535", tensor.name.len());
@@ -117,7 +116,7 @@ impl Sharded for Apr {
         }
         let what = format!("metadata and index take {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise(SMALLER_HEAD))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
@@ -130,15 +129,17 @@ impl Sharded for Apr {
 }
 
 impl ManifestWriter for Apr {
-    /// Specification, "Manifest File".
+    /// Specification, "Manifest File". The SHA-256 is an addition, which readers that do not know it ignore.
     fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard], _: Naming) -> Result<Vec<FinishedFile>> {
-        let shard_entries = shards.iter().map(|shard| {
-            json!({
+        let entry = |shard: &Shard| {
+            Ok(json!({
                 "file": shard.file.name(),
                 "size": shard.file.byte_length(),
-                "crc32": format!("{:08x}", shard.file.crc32()), // of the whole file; see `ShardFile` of `FinishedFile`
-            })
-        });
+                "crc32": format!("{:08x}", shard.file.crc32()),
+                "sha256": shard.file.sha256()?.to_string(),
+            }))
+        };
+        let shard_entries = shards.par_iter().map(entry).collect::<Result<Vec<_>>>()?;
         let mut tensor_shard_map = Map::new();
         for (at, shard) in shards.iter().enumerate() {
             tensor_shard_map.extend(shard.tensors.iter().map(|tensor| (tensor.name.clone(), Value::from(at))));
@@ -147,7 +148,7 @@ impl ManifestWriter for Apr {
             "apr_version": "2.0.0",
             "sharded": true,
             "shard_count": shards.len(),
-            "shards": shard_entries.collect::<Vec<_>>(),
+            "shards": shard_entries,
             "tensor_shard_map": tensor_shard_map,
         });
         manifest.write_json(&document)?;

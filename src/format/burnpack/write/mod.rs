@@ -14,7 +14,7 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::origin::Changes;
-use crate::output::target::{Place, Target, TensorFile, TensorSource};
+use crate::output::target::{CAST, Place, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
 use minicbor::encode;
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ impl Target for Burnpack {
         }
         if dtype(tensor).is_none() {
             let what = format!("Burnpack has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it.");
+            return refuse(ErrorKind::Unsupported, what, CAST);
         }
         let byte_length = byte_length(tensor)?;
         if byte_length > MAX_TENSOR_BYTES {

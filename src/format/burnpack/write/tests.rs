@@ -161,7 +161,10 @@ fn unsupported_dtypes_are_rejected_by_name() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     let error = folder.convert("m.safetensors", "out.bpk", &options()).unwrap_err();
     assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("bad")));
-    assert!(error.to_string().contains("Burnpack has no dtype F8_E4M3 (`--allow-loss` leaves it out)"), "{error}");
+    assert!(
+        error.to_string().contains("Burnpack has no dtype F8_E4M3 (`ConvertOptions::allow_loss` leaves it out)"),
+        "{error}"
+    );
     assert_eq!(folder.names(), ["m.safetensors"]);
 
     let converted = folder.convert("m.safetensors", "out.bpk", &options().with_allow_loss(true)).unwrap();
@@ -174,7 +177,10 @@ fn unsupported_attributes_are_rejected_by_name() {
     let folder = Folder::new();
     let to_safetensors = ConvertOptions { format: Some(&safetensors::FORMAT), ..options() };
     let error = folder.convert(root().join("burnpack/bp022_single.bpk"), "out", &to_safetensors).unwrap_err();
-    assert_eq!(error.what, "SafeTensors cannot store its attribute `param_id` (`--allow-loss` leaves it out)");
+    assert_eq!(
+        error.what,
+        "SafeTensors cannot store its attribute `param_id` (`ConvertOptions::allow_loss` leaves it out)"
+    );
 }
 
 /// A model whose tensors must not be read.

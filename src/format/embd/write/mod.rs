@@ -86,7 +86,11 @@ impl Target for Embd {
         if dtype_code(&tensor.dtype).is_none() {
             let known = dtypes().map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(", ");
             let what = format!("EMBD has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, &format!("Cast it to one of {known} before the conversion."));
+            return refuse(
+                ErrorKind::Unsupported,
+                what,
+                &format!("Cast it with `ConvertOptions::dtype` to one of {known}."),
+            );
         }
         if tensor.name.len() > usize::from(u16::MAX) {
             let what = format!("its name has {} bytes, and EMBD allows 65535", tensor.name.len());

@@ -74,8 +74,8 @@ pub(super) fn fill(
         return Ok(());
     }
     let what = format!("the metadata lacks {}, which EMBD requires", missing.join(", "));
-    let advice = "Provide them with `--metadata`, a JSON file such as the model's config.json, or convert the folder \
-                  that contains it.";
+    let advice = "Provide them with `ConvertOptions::metadata`, a JSON object such as the model's config.json, or \
+                  convert the folder that contains it.";
     losses.store("without them", Error::new(ErrorKind::Unsupported, what).advise(advice))
 }
 

@@ -61,7 +61,7 @@ fn encode(vocabulary: &Vocabulary, start: u64) -> Result<Vec<u8>> {
     section.extend(vocabulary.special_tokens.iter().flatten().flat_map(|id| id.to_le_bytes()));
     Ok(section)
 }
-const ADVICE: &str = "Provide a shorter one with `--metadata`, or choose another format.";
+const ADVICE: &str = "Provide a shorter one with `ConvertOptions::metadata`, or choose another format.";
 
 fn too_long(what: String, length: usize) -> Error {
     Error::new(ErrorKind::Limit, format!("{what} has {length} bytes, and EMBD allows 65535")).advise(ADVICE)

@@ -187,7 +187,8 @@ fn scalars_are_rejected_or_stored_with_one_dimension() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     let error = folder.convert("m.safetensors", "m.weights", &options()).unwrap_err();
     assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("s")));
-    let what = "it is a scalar, and every tensor of EMBD has a dimension (`--allow-loss` stores it as [1])";
+    let what =
+        "it is a scalar, and every tensor of EMBD has a dimension (`ConvertOptions::allow_loss` stores it as [1])";
     assert_eq!(error.what, what);
     assert_eq!(folder.names(), ["m.safetensors"]);
 

@@ -34,9 +34,9 @@ impl Pairs {
     /// and losses are not allowed, or if a value does not have its stated type.
     pub(super) fn of_model(settings: &Settings, losses: &mut Losses) -> Result<Self> {
         if let Some(key) = GGUF_FILE_KEYS.iter().find(|key| settings.given.contains_key(**key)) {
-            let option = if *key == ALIGNMENT_KEY { "--align" } else { "--shard-size" };
+            let option = if *key == ALIGNMENT_KEY { "alignment" } else { "max_shard_bytes" };
             let what = format!("`{key}` describes a file, and is not metadata of the model");
-            let advice = format!("Leave it out of `--metadata`; `{option}` sets it.");
+            let advice = format!("Leave it out of `ConvertOptions::metadata`; `ConvertOptions::{option}` sets it.");
             return Err(Error::new(ErrorKind::InvalidArgument, what).advise(advice));
         }
         let mut joined = metadata::join(settings);
@@ -45,8 +45,9 @@ impl Pairs {
         joined.retain(|key, _| !GGUF_FILE_KEYS.contains(&&**key));
         if !settings.omits_metadata && !joined.get(ARCHITECTURE_KEY).is_some_and(Value::is_string) {
             let what = format!("the metadata has no `{ARCHITECTURE_KEY}`, which llama.cpp and other readers require");
-            let advice =
-                format!("Provide it with `--metadata`: a JSON file such as {{\"{ARCHITECTURE_KEY}\": \"llama\"}}.");
+            let advice = format!(
+                "Provide it with `ConvertOptions::metadata`: a JSON file such as {{\"{ARCHITECTURE_KEY}\": \"llama\"}}."
+            );
             losses.leave_out(Error::new(ErrorKind::Unsupported, what).advise(advice))?;
         }
         let mut pairs = Pairs::default();
@@ -175,5 +176,5 @@ fn mismatch(key: &str, value: &Value, stated: &Type) -> Error {
 
 fn too_many(key: &str, number: u64) -> Error {
     let error = Error::new(ErrorKind::Limit, format!("`{key}` would be {number}, which GGUF cannot store"));
-    error.advise("Allow larger files with `--shard-size`.")
+    error.advise("Allow larger files with `ConvertOptions::max_shard_bytes`.")
 }

@@ -9,7 +9,7 @@ use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{ManifestWriter, Place, Sharded, Target, TensorFile};
+use crate::output::target::{CAST, ManifestWriter, Place, SMALLER_HEAD, Sharded, Target, TensorFile};
 use crate::output::writer::Settings;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ impl Target for Gguf {
         }
         if number_of(&tensor.dtype).is_none() {
             let what = format!("GGUF has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it, such as ztensor.");
+            return refuse(ErrorKind::Unsupported, what, CAST);
         }
         let block_elements = tensor.dtype.block().map_or(1, |block| block.elements);
         let row = tensor.shape.last().copied().unwrap_or(1);
@@ -99,7 +99,7 @@ impl Sharded for Gguf {
         }
         let what = format!("metadata and tensor infos take {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise(SMALLER_HEAD))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {

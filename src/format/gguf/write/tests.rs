@@ -221,7 +221,7 @@ fn the_architecture_is_required() {
     assert_eq!(
         error.to_string(),
         "the metadata has no `general.architecture`, which llama.cpp and other readers require \
-         (`--allow-loss` leaves it out). Provide it with `--metadata`: a JSON file such as \
+         (`ConvertOptions::allow_loss` leaves it out). Provide it with `ConvertOptions::metadata`: a JSON file such as \
          {\"general.architecture\": \"llama\"}."
     );
     let converted = folder.convert("m.safetensors", "out.gguf", &options().with_allow_loss(true)).unwrap();
@@ -235,8 +235,8 @@ fn wrong_metadata_is_refused() {
     let folder = Folder::new();
     source(&folder, json!({}));
     for (metadata, kind, message) in [
-        (json!({ "general.alignment": 64 }), ErrorKind::InvalidArgument, "`--align` sets it"),
-        (json!({ "split.count": 2 }), ErrorKind::InvalidArgument, "`--shard-size` sets it"),
+        (json!({ "general.alignment": 64 }), ErrorKind::InvalidArgument, "`ConvertOptions::alignment` sets it"),
+        (json!({ "split.count": 2 }), ErrorKind::InvalidArgument, "`ConvertOptions::max_shard_bytes` sets it"),
         (json!({ "weightstream.gguf_types": 1 }), ErrorKind::Unsupported, "It must be an object of keys and types"),
         (
             json!({ "a": 1, "weightstream.gguf_types": { "a": "int" } }),
@@ -263,14 +263,14 @@ fn tensors_that_ggml_cannot_read_are_refused() {
     let folder = Folder::new();
     let long = "n".repeat(64);
     for (name, dtype, shape, bytes, message) in [
-        ("bytes", "U8", &[2][..], 2, "GGUF has no dtype U8 (`--allow-loss` leaves it out)"),
+        ("bytes", "U8", &[2][..], 2, "GGUF has no dtype U8 (`ConvertOptions::allow_loss` leaves it out)"),
         ("deep", "F32", &[1, 1, 1, 1, 1], 4, "it has 5 dimensions, and ggml allows 4"),
         (
             &long,
             "F32",
             &[1],
             4,
-            "its name has 64 bytes, and ggml reads at most 63 (`--allow-loss` stores it under this",
+            "its name has 64 bytes, and ggml reads at most 63 (`ConvertOptions::allow_loss` stores it under this",
         ),
     ] {
         folder.write("m.safetensors", &safetensors_file(json!({}), &[(name, dtype, shape, noise(1, bytes))]));
@@ -301,7 +301,10 @@ fn metadata_first_needs_several_files_of_gguf() {
     source(&folder, json!({}));
     let first = options().with_metadata(llama()).with_metadata_first(true);
     let error = folder.convert("m.safetensors", "out.gguf", &first).unwrap_err();
-    assert!(error.to_string().contains("Specify the size of the files with `--shard-size`."), "{error}");
+    assert!(
+        error.to_string().contains("Specify the size of the files with `ConvertOptions::max_shard_bytes`."),
+        "{error}"
+    );
     let other = first.with_format(Some(&safetensors::FORMAT)).with_max_shard_bytes(Some(1000));
     let error = folder.convert("m.safetensors", "out.safetensors", &other).unwrap_err();
     assert!(error.to_string().contains("Leave it out, or choose one of gguf."), "{error}");

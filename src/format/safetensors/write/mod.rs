@@ -13,7 +13,9 @@ use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::origin::Changes;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{ManifestWriter, Naming, Place, Shard, Sharded, Target, TensorFile, TensorSource};
+use crate::output::target::{
+    CAST, ManifestWriter, Naming, Place, SMALLER_HEAD, Shard, Sharded, Target, TensorFile, TensorSource,
+};
 use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
@@ -64,7 +66,10 @@ impl Target for SafeTensors {
         if self.omits_metadata {
             return layout::exactly_or_as_bytes(tensor).map(drop);
         }
-        layout::exactly(tensor)?;
+        layout::exactly(tensor).map_err(|error| match layout::has_dtype(&tensor.dtype) {
+            true => error,
+            false => error.advise(CAST),
+        })?;
         losses.leave_out_attributes(tensor, "SafeTensors", |_| false)
     }
 
@@ -130,7 +135,7 @@ impl Sharded for SafeTensors {
         }
         let what = format!("the header would have {} bytes; SafeTensors allows {MAX_HEADER_BYTES}", size.head);
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise(SMALLER_HEAD))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {

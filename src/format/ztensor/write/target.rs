@@ -40,7 +40,8 @@ impl ZTensor {
 impl Target for ZTensor {
     fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
         if let Some(what) = self.version.refusal(tensor) {
-            let advice = "Leave out `--format-version`, or choose a format that supports it.";
+            let advice = "Leave out `ConvertOptions::format_version`, or cast floats and quantized tensors with \
+                          `ConvertOptions::dtype`.";
             return Err(Error::new(ErrorKind::Unsupported, what).advise(advice));
         }
         if self.version == Version::V1_0 {

@@ -101,7 +101,12 @@ fn earlier_versions_refuse_what_they_lack_by_name() {
     }
     let error = convert("apr/basic.apr", "2.0");
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
-    assert!(error.to_string().contains("`--format-version 2.0`. Supported values: 1.2, 1.1, 1.0."), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("the value 2.0 of `ConvertOptions::format_version`. Supported values: 1.2, 1.1, 1.0."),
+        "{error}"
+    );
 }
 
 #[test]

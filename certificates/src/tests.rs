@@ -270,8 +270,9 @@ fn a_path_ends_at_a_root() {
     let only_middle = Roots::from_der(vec![middle.clone()]).unwrap_err();
     assert!(matches!(&only_middle, Error::Root(what) if what.contains("is that of a root")), "{only_middle}");
     // Beside the root, an intermediate one completes the chain, and is checked.
-    let verify =
-        |roots: Vec<Vec<u8>>| Roots::from_der(roots).unwrap().verify(&[signer.clone()], webpki::ALL_VERIFICATION_ALGS);
+    let verify = |roots: Vec<Vec<u8>>| {
+        Roots::from_der(roots).unwrap().verify(std::slice::from_ref(&signer), webpki::ALL_VERIFICATION_ALGS)
+    };
     verify(vec![middle, keys.root()]).unwrap();
     let middle = keys.middle(&Profile { usage: Some(KeyUsages::DigitalSignature), ..MIDDLE });
     assert!(verify(vec![keys.root(), middle]).unwrap_err().to_string().contains("keyCertSign"));

@@ -1,7 +1,7 @@
 //! Finds the model among the files of a folder, a repository or a store, by their names.
 //!
-//! The finder does no I/O. It names a file only if there is no other choice: otherwise, it returns all choices. A caller
-//! that can read files says what is in those that may be manifests; the names alone decide for the others.
+//! The finder does no I/O. It names a file only if there is no other choice: otherwise, it returns all choices. A
+//! caller that can read files says what is in those that may be manifests; the names alone decide for the others.
 
 use crate::format::{self, FileNames};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ const PYTORCH: [&str; 3] = [".bin", ".pt", ".pth"];
 /// The number of names that an error lists.
 const MAX_NAMES: usize = 12;
 
-/// The length of the digest in the name of a published file: see [`content_name`](crate::output::shards::content_name).
+/// The length of the digest in the name of a published file: see `content_name` in `output::shards`.
 const DIGEST_DIGITS: usize = 16;
 
 /// What a file contains, as far as the caller says.

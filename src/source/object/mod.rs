@@ -42,8 +42,8 @@ pub struct ObjectSource {
 }
 
 impl ObjectSource {
-    /// The object at `url`, such as `s3://bucket/models/model.apr`. A URL that ends with `/` stands for the only model in
-    /// this folder. Credentials are those of [`Store::open`].
+    /// The object at `url`, such as `s3://bucket/models/model.apr`. A URL that ends with `/` stands for the only model
+    /// in this folder. Credentials are those of [`Store::open`].
     ///
     /// # Errors
     /// Those of [`Store::open`].

@@ -1,6 +1,7 @@
 // @ts-check
 // Files of any format, with the retries, the verification and the cache of a model's files.
 import { File as ModuleFile } from "./weightstream_glue.js";
+import { checkAborted, untilAborted } from "./weightstream.abort.js";
 import { BlockCache } from "./weightstream.blocks.js";
 import { lazyBlob } from "./weightstream.blob.js";
 import { MAKE, fail, invalid } from "./weightstream.error.js";
@@ -35,15 +36,20 @@ const TYPES = /** @type {Record<string, string>} */ ({
 export async function openFile(source, given) {
   const { maxMemory, type, onProgress, ...others } = options.fileOptions(given);
   const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
-  const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
-  if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
-  const ready = await withSignature(unsigned, source);
-  const file = await settle(() => ModuleFile.open(ready.source, ready.options)).catch((error) => {
-    throw explained(error, ready.source);
-  });
-  const isPersisted = await cachePersisted(ready.source, ready.options.cache);
-  const url = isResponse(source) ? source.url : ready.source;
-  return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted });
+  const { signal } = checked;
+  const opening = async () => {
+    const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
+    if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
+    checkAborted(signal);
+    const ready = await withSignature(unsigned, source);
+    const isPersisted = cachePersisted(ready.source, ready.options.cache);
+    const file = await settle(() => ModuleFile.open(ready.source, ready.options)).catch((error) => {
+      throw explained(error, ready.source);
+    });
+    const url = isResponse(source) ? source.url : ready.source;
+    return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted: await isPersisted });
+  };
+  return untilAborted(signal, opening, (file) => file.close());
 }
 
 /** @implements {Api.RemoteFile} */

@@ -2,6 +2,7 @@
 // The public API of the package, which weightstream.d.ts documents. It checks options; the WebAssembly module does the
 // work.
 import { Loader, cacheClear, cacheDelete, cacheList, thisModule } from "./weightstream_glue.js";
+import { checkAborted, untilAborted } from "./weightstream.abort.js";
 import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { moveToGpu } from "./weightstream.gpu.js";
@@ -75,15 +76,20 @@ export class StreamingLoader {
     const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
     if (inWorker) checkForWorker(source, checked);
     const head = new EarlyHead();
-    try {
+    const { signal } = checked;
+    const opening = async () => {
       const isWhole = inWorker || checked.signature !== undefined; // of a signed model, whole files are requested first
       const preparing = prepared(source, checked)
         .then((ready) => (inWorker ? ready : withEarlyCache(ready)))
         .then((ready) => (isWhole ? ready : head.request(source, ready)));
       const [unsigned] = await Promise.all([preparing, init()]);
+      checkAborted(signal);
       const ready = await withSignature(unsigned, source);
       const { signature } = ready.options;
-      return await StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature } : undefined);
+      return StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature } : undefined);
+    };
+    try {
+      return await untilAborted(signal, opening, (loader) => loader.close());
     } finally {
       head.end();
     }
@@ -322,6 +328,7 @@ async function openInWorker(source, { fetch, cache, cacheKey, ...others }) {
   } catch (cause) {
     return { workersError: `weightstream.remote.js cannot be loaded: ${messageOf(cause)}` };
   }
+  checkAborted(others.signal);
   const plain = typeof cache === "string" ? { cache } : {}; // `checkForWorker` has refused an object
   const startWorker = () => followDeferred(newWorker());
   return remote.openRemote(startWorker, thisModule(), source, { ...others, ...plain });

@@ -1,6 +1,7 @@
 // @ts-check
 // `weightstream/service-worker`: answers requests of pages, for consumers that only take a URL.
 import { init, listCached } from "./weightstream.js";
+import { untilAborted } from "./weightstream.abort.js";
 import { fail, invalid } from "./weightstream.error.js";
 import * as options from "./weightstream.options.js";
 import { Refusal, ServedFiles } from "./weightstream.served.js";
@@ -98,8 +99,9 @@ async function answer(request, url, service, finish) {
   try {
     const source = service.source ? urlOf(service.source(new URL(url))) : url.href;
     try {
-      await init();
+      await untilAborted(request.signal, init);
     } catch (error) {
+      request.signal.throwIfAborted();
       service.onError?.(error, url.href);
       const response = await fetch(source === url.href ? request : source, { signal: request.signal });
       leave();
@@ -109,7 +111,9 @@ async function answer(request, url, service, finish) {
     const mode = request.headers.has("If-Range") ? "default" : request.cache;
     const isFresh = ["reload", "no-cache", "no-store"].includes(mode);
     const how = openOptions(request, mode, source, service);
-    const joined = (entry = service.files.join(source, how, isFresh));
+    const cookies = await visibleCookies();
+    request.signal.throwIfAborted();
+    const joined = (entry = service.files.join(source, how, isFresh, cookies));
     request.signal.addEventListener("abort", leave);
     request.signal.throwIfAborted();
     const served = await joined.opening;
@@ -124,6 +128,21 @@ async function answer(request, url, service, finish) {
     if (error instanceof Refusal) return error.response.clone();
     if (!request.signal.aborted) service.onError?.(error, url.href);
     throw error;
+  }
+}
+
+/**
+ * The cookies that scripts can see, where service workers have the Cookie Store API. A file that was opened before a
+ * login or a logout is then opened again at once.
+ *
+ * @returns {Promise<string | undefined>}
+ */
+async function visibleCookies() {
+  try {
+    const cookies = await /** @type {any} */ (globalThis).cookieStore?.getAll();
+    return cookies && JSON.stringify(cookies.map((/** @type {any} */ { name, value }) => [name, value]));
+  } catch {
+    return undefined; // they are not known
   }
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Scripts<'a> {
 impl<'a> Scripts<'a> {
     pub(super) fn new(project: &Project, app: &'a Path, model: &'a Model) -> Result<Self> {
         fs::create_dir(app.join("node"))?;
-        for name in ["threads.mjs", "cache.mjs", "files.mjs"] {
+        for name in ["aborts.mjs", "served.mjs", "threads.mjs", "cache.mjs", "files.mjs"] {
             fs::copy(project.root.join("tests/package/node").join(name), app.join("node").join(name))?;
         }
         let digest = |tensor: &ExpectedTensor| format!("sha256:{}", tensor.sha256);
@@ -63,9 +63,30 @@ impl<'a> Scripts<'a> {
     }
 
     pub(super) fn run(&self, runtime: Runtime<'_>) -> Result<()> {
+        self.ends_aborted_calls(runtime).context("with a module that is never loaded")?;
+        self.asks_for_access_again(runtime).context("with a file that a service worker serves")?;
         self.loads_in_threads(runtime).context("in threads")?;
         self.shares_its_cache(runtime).context("with several processes")?;
         self.bounds_its_cache(runtime).context("with a full cache")
+    }
+
+    fn ends_aborted_calls(&self, runtime: Runtime<'_>) -> Result<()> {
+        let script = &mut self.script(runtime, "aborts.mjs", &self.app.join("no-cache"));
+        let (Aborts { before, during, requests_before }, printed) = output(script)?;
+        let all_end = |calls: &BTreeMap<String, bool>| calls.len() == 4 && calls.values().all(|ends| *ends);
+        ensure!(all_end(&before) && all_end(&during), "a call does not end with the reason of its signal: {printed}");
+        ensure!(requests_before == 0, "calls with an aborted signal send requests: {printed}");
+        Ok(())
+    }
+
+    fn asks_for_access_again(&self, runtime: Runtime<'_>) -> Result<()> {
+        let (Served { before, requests_before, after, again, other_cookies }, printed) =
+            output(&mut self.script(runtime, "served.mjs", &self.app.join("no-cache")))?;
+        ensure!(before == [200, 200] && requests_before == 1, "requests do not share an open file: {printed}");
+        let refused = after.iter().position(|status| *status == 401).context("a file is served after a logout")?;
+        ensure!(refused <= 6 && after.iter().skip(refused).all(|status| *status == 401), "{printed}");
+        ensure!(again == 200 && other_cookies == 401, "other cookies do not open the file again: {printed}");
+        Ok(())
     }
 
     fn loads_in_threads(&self, runtime: Runtime<'_>) -> Result<()> {
@@ -171,6 +192,26 @@ impl<'a> Scripts<'a> {
         ensure!(load.cache_error.is_none(), "{printed}");
         Ok(load)
     }
+}
+
+/// The report of `aborts.mjs`: for each call, whether it rejected with the reason of its signal.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Aborts {
+    before: BTreeMap<String, bool>,
+    during: BTreeMap<String, bool>,
+    requests_before: u64,
+}
+
+/// The report of `served.mjs`: the statuses of responses.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Served {
+    before: Vec<u16>,
+    requests_before: u64,
+    after: Vec<u16>,
+    again: u16,
+    other_cookies: u16,
 }
 
 /// The report of `threads.mjs`.

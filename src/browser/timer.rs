@@ -48,21 +48,12 @@ fn scheduler_yield() -> Option<Promise> {
     function.call0(&scheduler).ok()?.dyn_into::<Promise>().ok()
 }
 
-/// Waits for `delay_ms` milliseconds. Dropping the future clears the timer.
+/// Waits for `delay_ms` milliseconds. Dropping the future clears the timer. The timer does not keep a program running:
+/// Node.js, Deno and Bun end when only such timers are left. A call that is pending keeps it running itself.
 pub(crate) async fn pause(delay_ms: u64) {
-    let (_timer, elapsed) = Timer::start(delay_ms);
-    drop(JsFuture::from(elapsed).await); // a timer's promise does not reject
-}
-
-/// Like [`pause`], but does not keep a program running: Node.js, Deno and Bun end when only such timers are left.
-#[cfg(feature = "web-workers")]
-pub(crate) async fn pause_in_background(delay_ms: u64) {
     let (timer, elapsed) = Timer::start(delay_ms);
-    let release = Reflect::get(&timer.0, &"unref".into()).and_then(|release| release.dyn_into::<Function>());
-    if let Ok(release) = release {
-        release.call0(&timer.0).ok(); // a method of a timer
-    }
-    drop(JsFuture::from(elapsed).await);
+    timer.release();
+    drop(JsFuture::from(elapsed).await); // a timer's promise does not reject
 }
 
 struct Timer(JsValue);
@@ -73,6 +64,19 @@ impl Timer {
         let mut timer = Timer(JsValue::UNDEFINED);
         let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
         (timer, elapsed)
+    }
+
+    /// Lets the program end before the timer has elapsed. Browsers have no such method.
+    fn release(&self) {
+        let method = |object: &JsValue, name: &str| {
+            Reflect::get(object, &name.into()).and_then(|method| method.dyn_into::<Function>())
+        };
+        let deno = || Reflect::get(&js_sys::global(), &"Deno".into()).unwrap_or_default();
+        if let Ok(unref) = method(&self.0, "unref") {
+            unref.call0(&self.0).ok(); // a method of a timer
+        } else if let Ok(unref) = method(&deno(), "unrefTimer") {
+            unref.call1(&JsValue::UNDEFINED, &self.0).ok();
+        }
     }
 }
 

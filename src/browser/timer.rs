@@ -56,13 +56,20 @@ pub(crate) async fn pause(delay_ms: u64) {
     drop(JsFuture::from(elapsed).await); // a timer's promise does not reject
 }
 
-struct Timer(JsValue);
+struct Timer {
+    timer: JsValue,
+    /// Resolves the promise of the timer.
+    resolve: Option<Function>,
+}
 
 impl Timer {
-    /// Starts a timer. The promise resolves when it has elapsed.
+    /// Starts a timer. The promise resolves when it has elapsed, or is no longer awaited.
     fn start(delay_ms: u64) -> (Timer, Promise) {
-        let mut timer = Timer(JsValue::UNDEFINED);
-        let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
+        let mut timer = Timer { timer: JsValue::UNDEFINED, resolve: None };
+        let elapsed = Promise::new(&mut |resolve, _| {
+            timer.timer = set_timeout(&resolve, delay_ms as f64);
+            timer.resolve = Some(resolve);
+        });
         (timer, elapsed)
     }
 
@@ -72,16 +79,20 @@ impl Timer {
             Reflect::get(object, &name.into()).and_then(|method| method.dyn_into::<Function>())
         };
         let deno = || Reflect::get(&js_sys::global(), &"Deno".into()).unwrap_or_default();
-        if let Ok(unref) = method(&self.0, "unref") {
-            unref.call0(&self.0).ok(); // a method of a timer
+        if let Ok(unref) = method(&self.timer, "unref") {
+            unref.call0(&self.timer).ok(); // a method of a timer
         } else if let Ok(unref) = method(&deno(), "unrefTimer") {
-            unref.call1(&JsValue::UNDEFINED, &self.0).ok();
+            unref.call1(&JsValue::UNDEFINED, &self.timer).ok();
         }
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        clear_timeout(&self.0);
+        clear_timeout(&self.timer);
+        // A promise that never settles would keep the future that has awaited it.
+        if let Some(resolve) = &self.resolve {
+            resolve.call0(&JsValue::UNDEFINED).ok(); // resolving a promise does not throw
+        }
     }
 }

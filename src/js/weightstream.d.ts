@@ -966,8 +966,8 @@ export interface Fit {
 export function willFit(source: Exclude<Source, Response>, options?: OpenOptions): Promise<Fit>;
 
 /**
- * A cached file, complete or in part. A file that was loaded with different credentials is listed once for each, and once
- * more for a copy that `RemoteFile.file()` has written.
+ * A cached file, complete or in part. A file that was loaded with different credentials is listed once for each, and
+ * once more for a copy that `RemoteFile.file()` has written.
  */
 export interface CachedFile {
   /** The URL without its fragment and its signature, or the name that `cacheKey` returned. */
@@ -1078,8 +1078,8 @@ export interface InitOptions {
  * `.wasm` file or the script of the workers is not beside the script, or if the module is already loaded: after that,
  * `open` uses no URL of its own. Calls after the first do not start the module again.
  *
- * In browsers it also fetches what a page may need later: the rest of the module and the scripts of the workers, so that
- * a service worker of the app can keep them for a page that is offline. It does not reject if these cannot be fetched.
+ * In browsers it also fetches what a page may need later: the rest of the module and the scripts of the workers, so
+ * that a service worker of the app can keep them for a page that is offline. It does not reject if it cannot fetch them.
  *
  * Rejects with `UNSUPPORTED` if the browser has no WebAssembly SIMD, with `NETWORK` if the module cannot be loaded
  * because the browser is offline, with `INTERNAL` if it cannot be loaded for another reason, and with

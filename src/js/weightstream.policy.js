@@ -104,8 +104,8 @@ async function explain(worker, event, url) {
 
 /** Why a file of the package cannot be loaded, if the browser is offline; otherwise an empty string. */
 export const offlineAdvice = () => (globalThis.navigator?.onLine === false
-  ? "The browser is offline, and this file of the package was not kept: load it while the browser is online, and keep " +
-    "it with a service worker. "
+  ? "The browser is offline, and this file of the package was not kept: load it while the browser is online, and " +
+    "keep it with a service worker. "
   : "");
 
 /**

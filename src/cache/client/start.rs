@@ -37,8 +37,8 @@ thread_local! {
 }
 
 impl Client {
-    /// The cache of this page. [`CacheOption::open`](crate::cache::CacheOption::open) checks whether it is available. If
-    /// its worker has failed, this call starts another one.
+    /// The cache of this page. [`CacheOption::open`](crate::cache::CacheOption::open) checks whether it is available.
+    /// If its worker has failed, this call starts another one.
     pub(crate) fn get() -> Rc<Self> {
         let known = CLIENT.with_borrow(Option::clone);
         if let Some(client) = known

@@ -1,6 +1,7 @@
 // @ts-check
 // Files of any format, with the retries, the verification and the cache of a model's files.
 import { File as ModuleFile } from "./weightstream_glue.js";
+import { checkAborted, untilAborted } from "./weightstream.abort.js";
 import { BlockCache } from "./weightstream.blocks.js";
 import { lazyBlob } from "./weightstream.blob.js";
 import { MAKE, fail, invalid } from "./weightstream.error.js";
@@ -31,6 +32,9 @@ const TYPES = /** @type {Record<string, string>} */ ({
   mjs: "text/javascript",
 });
 
+/** What the adapters of runtimes ask a file. */
+export const IS_CACHING = Symbol("isCaching");
+
 /** @type {typeof Api.openFile} */
 export const openFile = (source, given) => open(source, given);
 
@@ -52,16 +56,21 @@ export const openHead = (url, given, first) => open(url, given, first);
 async function open(source, given, first) {
   const { maxMemory, type, onProgress, ...others } = options.fileOptions(given);
   const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
-  const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
-  if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
-  const ready = await withSignature(unsigned, source);
-  const how = first ? { ...ready.options, first } : ready.options;
-  const file = await settle(() => ModuleFile.open(ready.source, how)).catch((error) => {
-    throw explained(error, ready.source);
-  });
-  const isPersisted = await cachePersisted(ready.source, ready.options.cache);
-  const url = isResponse(source) ? source.url : ready.source;
-  return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted });
+  const { signal } = checked;
+  const opening = async () => {
+    const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
+    if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
+    checkAborted(signal);
+    const ready = await withSignature(unsigned, source);
+    const isPersisted = cachePersisted(ready.source, ready.options.cache);
+    const how = first ? { ...ready.options, first } : ready.options;
+    const file = await settle(() => ModuleFile.open(ready.source, how)).catch((error) => {
+      throw explained(error, ready.source);
+    });
+    const url = isResponse(source) ? source.url : ready.source;
+    return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted: await isPersisted });
+  };
+  return untilAborted(signal, opening, (file) => file.close());
 }
 
 /** @implements {Api.RemoteFile} */
@@ -184,10 +193,15 @@ export class RemoteFile {
 
   async file() {
     this.#knownLength("file");
-    return (this.#stored ??= storedFile(this).catch((error) => {
+    return (this.#stored ??= storedFile(this, callModule(() => this.#file.cacheName)).catch((error) => {
       this.#stored = undefined; // a later call tries again
       throw error;
     }));
+  }
+
+  /** Whether what is downloaded is cached, as far as it is known. */
+  get [IS_CACHING]() {
+    return !this.#isClosed && callModule(() => this.#file.isCaching);
   }
 
   close() {

@@ -2,7 +2,7 @@
 // What is requested while the module is still loaded: the first bytes of a model, and the script of the cache's worker.
 // The first use of a page then waits for fewer round trips.
 import { ownCache } from "./weightstream.location.js";
-import { isReady, startEarly } from "./weightstream.module.js";
+import { init, isReady, startEarly } from "./weightstream.module.js";
 import { textOf } from "./weightstream.url.js";
 
 /** @import { CheckedOpenOptions, CheckedSource } from "./weightstream_glue.js" */
@@ -34,7 +34,7 @@ export class EarlyHead {
     const { source: url, options } = ready;
     // On a hub, another URL is requested: that of a commit.
     const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:(?!.*\/resolve\/)/.test(url);
-    if (isReady() || !isUrl || !(await isUncached(options.cache)) || this.#isEnded) return ready;
+    if (isReady() || !isUrl || !(await isEarly(options.cache)) || this.#isEnded) return ready;
     const { fetch: own, headers = [], credentials } = options;
     const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));
     const response = (this.#response = start(fetch, url, {
@@ -84,6 +84,13 @@ export function withEarlyCache(ready) {
 
 /** @type {(fetch: typeof globalThis.fetch, url: string, init: RequestInit) => Promise<Response>} */
 const start = async (fetch, url, init) => fetch(url, init);
+
+/**
+ * Whether the storage says that nothing is cached before the module is ready. It may never answer.
+ *
+ * @param {CheckedOpenOptions["cache"]} cache
+ */
+const isEarly = (cache) => Promise.race([isUncached(cache), init().then(() => false)]);
 
 /**
  * Whether nothing is cached: only the module knows what a cache contains.

@@ -1,7 +1,8 @@
 // @ts-check
 // The public API of the package, which weightstream.d.ts documents. It checks options; the WebAssembly module does the
 // work.
-import { Loader, cacheClear, cacheDelete, cacheList, thisModule } from "./weightstream_glue.js";
+import { Loader, cacheClear, cacheDelete, cacheList, cacheNames, thisModule } from "./weightstream_glue.js";
+import { checkAborted, untilAborted } from "./weightstream.abort.js";
 import { LoadError, MAKE, closedLoader, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { moveToGpu } from "./weightstream.gpu.js";
@@ -13,10 +14,11 @@ import { hasWorkers, holding, newWorker } from "./weightstream.location.js";
 import { callModule, crash, dispose, init, instance, settle } from "./weightstream.module.js";
 import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
+import { offlineAdvice } from "./weightstream.policy.js";
 import { numbered } from "./weightstream.progress.js";
 import { prepared, withSignature } from "./weightstream.source.js";
 import { cachePersisted, fitOf } from "./weightstream.storage.js";
-import { deleteStoredFiles } from "./weightstream.stored.js";
+import { deleteStoredFiles, storedFiles } from "./weightstream.stored.js";
 import { absolute, explained, textOf, urlOf } from "./weightstream.url.js";
 import { modelBlob } from "./weightstream.view.js";
 
@@ -25,11 +27,13 @@ import { modelBlob } from "./weightstream.view.js";
 /** @import { Settle } from "./weightstream.module.js" */
 /** @import { Target } from "./weightstream.gpu.js" */
 
-export { LoadError, init };
+export { LoadError };
+export { init } from "./weightstream.offline.js";
 export { RemoteFile, openFile } from "./weightstream.file.js";
 export { combineProgress } from "./weightstream.progress.js";
 
 const FILES = Symbol("files");
+const IS_CACHING = Symbol("isCaching");
 
 /** @implements {Api.StreamingLoader} */
 export class StreamingLoader {
@@ -76,15 +80,20 @@ export class StreamingLoader {
     const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
     if (inWorker) checkForWorker(source, checked);
     const head = new EarlyHead();
-    try {
+    const { signal } = checked;
+    const opening = async () => {
       const isWhole = inWorker || checked.signature !== undefined; // of a signed model, whole files are requested first
       const preparing = prepared(source, checked)
         .then((ready) => (inWorker ? ready : withEarlyCache(ready)))
         .then((ready) => (isWhole ? ready : head.request(source, ready)));
       const [unsigned] = await Promise.all([preparing, init()]);
+      checkAborted(signal);
       const ready = await withSignature(unsigned, source);
       const { signature } = ready.options;
-      return await StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature } : undefined);
+      return StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature } : undefined);
+    };
+    try {
+      return await untilAborted(signal, opening, (loader) => loader.close());
     } finally {
       head.end();
     }
@@ -227,6 +236,11 @@ export class StreamingLoader {
     return callModule(() => /** @type {Loader} */ (this.#usableLoader).files());
   }
 
+  /** Whether what a loader in this thread downloads is cached. */
+  get [IS_CACHING]() {
+    return callModule(() => /** @type {Loader} */ (this.#usableLoader).isCaching);
+  }
+
   close() {
     this.#isClosed = true;
     if (!this.#isLost) callModule(() => this.#loader.close());
@@ -262,13 +276,14 @@ export async function willFit(source, given) {
     const tensors = await loader.loadIndex();
     // Bytes of other credentials cannot be distinguished.
     const isPrivate = headers !== undefined || credentials === "include" || checked.hub?.token !== undefined;
-    const cached = isRequested && !isPrivate ? await listCached().catch(() => []) : [];
+    const cached = isRequested && !isPrivate ? await settle(() => cacheList()).catch(() => []) : [];
     /** @type {string[]} */
     const files = loader[FILES]();
     const names = new Set(files.map((url) => general(cacheKey?.(url) ?? url)));
     const ofModel = cached.filter(({ url }) => names.has(general(url)));
     const cachedBytes = ofModel.reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
-    return await fitOf(tensors, address, cache, ofModel.length > names.size ? 0 : cachedBytes);
+    const isCaching = isRequested && loader[IS_CACHING];
+    return await fitOf(tensors, isCaching, cache, ofModel.length > names.size ? 0 : cachedBytes);
   } finally {
     loader.close();
   }
@@ -277,7 +292,7 @@ export async function willFit(source, given) {
 /** @type {typeof Api.listCached} */
 export async function listCached() {
   await init();
-  return settle(() => cacheList());
+  return [...(await settle(() => cacheList())), ...(await storedFiles())];
 }
 
 /** @type {typeof Api.cachedBytes} */
@@ -290,8 +305,9 @@ export async function deleteCached(url) {
   const address = urlOf(url);
   if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass the \`url\` that listCached() returns`);
   await init();
-  await deleteStoredFiles(address);
-  return settle(() => cacheDelete(address, typeof url === "string" ? url : address));
+  const names = callModule(() => cacheNames(address, typeof url === "string" ? url : address));
+  await deleteStoredFiles(names);
+  return settle(() => cacheDelete(names));
 }
 
 /** @type {typeof Api.clearCache} */
@@ -327,8 +343,10 @@ async function openInWorker(source, { fetch, cache, cacheKey, partUrl, ...others
   try {
     remote = await import("./weightstream.remote.js");
   } catch (cause) {
-    return { workersError: `weightstream.remote.js cannot be loaded: ${messageOf(cause)}` };
+    const reason = `weightstream.remote.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}`;
+    return { workersError: reason.trim() };
   }
+  checkAborted(others.signal);
   // `checkForWorker` has refused an object and a function.
   const plain = { ...(typeof cache === "string" && { cache }), ...(partUrl === false && { partUrl }) };
   const startWorker = () => followDeferred(newWorker());

@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { explainFile, fetchFile } from "./weightstream.file_fetch.js";
-import { folderCache, freeSpace } from "./weightstream.folder_cache.js";
+import { checkCache, folderCache, freeSpace } from "./weightstream.folder_cache.js";
 import { setParts } from "./weightstream.location.js";
 import { ThreadWorker } from "./weightstream.thread.js";
 
@@ -15,6 +15,7 @@ setParts({
   module: () => readFile(new URL("weightstream_bg.wasm", import.meta.url)),
   worker: (url = new URL("weightstream.node_worker.js", import.meta.url)) => new ThreadWorker(url),
   cache: folderCache,
+  checkCache,
   space: freeSpace,
   urlOf: (text, isPath = existsSync(text)) => (isPath ? pathToFileURL(text).href : undefined),
   fetchOf: (url) => (url.startsWith("file:") ? fetchFile : undefined),

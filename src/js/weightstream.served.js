@@ -8,8 +8,11 @@ import { urlOf } from "./weightstream.url.js";
 /** @import { RangeReader } from "./weightstream.blocks.js" */
 /** @import { Pieces } from "./weightstream.stream.js" */
 
-/** How long a file stays open for the next request. Consumers read a file with many Range requests. */
-const IDLE_MS = 30_000;
+/**
+ * How long a file is used for further requests after it was opened. Consumers read a file with many Range requests. The
+ * next request opens it again, so that the server can say that it has changed, or that the user may no longer read it.
+ */
+const MAX_AGE_MS = 5_000;
 
 /** How many files stay open for that. */
 const MAX_IDLE = 8;
@@ -70,7 +73,7 @@ export class ServedFile {
  *
  * @typedef {{
  *   key: string, opening: Promise<ServedFile>, stop: AbortController, users: number, isOpen: boolean,
- *   timer?: ReturnType<typeof setTimeout>,
+ *   openedAt: number, timer?: ReturnType<typeof setTimeout>,
  * }} Entry
  */
 
@@ -91,16 +94,20 @@ export class ServedFiles {
    * @param {string} url
    * @param {OpenFileOptions} options
    * @param {boolean} isFresh Whether a file that is open already does not do.
+   * @param {string} [cookies] The cookies that requests for the file may send, as far as scripts can see them.
    */
-  join(url, options, isFresh) {
-    const key = JSON.stringify([url, options.headers, options.credentials]);
+  join(url, options, isFresh, cookies) {
+    const key = JSON.stringify([url, options.headers, options.credentials, cookies]);
     let entry = this.#entries.get(key);
-    if (!entry || isFresh) {
+    if (!entry || isFresh || performance.now() - entry.openedAt > MAX_AGE_MS) {
       if (entry) this.forget(entry);
       const stop = new AbortController();
       const opened = open(url, { ...options, signal: stop.signal }, this.#maxMemory);
-      const created = { key, opening: opened, stop, users: 0, isOpen: false };
-      opened.then(() => (created.isOpen = true), () => this.forget(created));
+      const created = { key, opening: opened, stop, users: 0, isOpen: false, openedAt: Infinity };
+      opened.then(() => {
+        created.isOpen = true;
+        created.openedAt = performance.now();
+      }, () => this.forget(created));
       entry = created;
     }
     clearTimeout(entry.timer);
@@ -114,7 +121,7 @@ export class ServedFiles {
   leave(entry) {
     if (--entry.users > 0) return;
     if (this.#entries.get(entry.key) !== entry || !entry.isOpen) return this.forget(entry);
-    entry.timer = setTimeout(() => this.forget(entry), IDLE_MS);
+    entry.timer = setTimeout(() => this.forget(entry), MAX_AGE_MS);
     const idle = [...this.#entries.values()].filter(({ users }) => users === 0);
     for (const oldest of idle.slice(0, -MAX_IDLE)) this.forget(oldest);
   }

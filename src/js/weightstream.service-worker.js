@@ -1,6 +1,7 @@
 // @ts-check
 // `weightstream/service-worker`: answers requests of pages, for consumers that only take a URL.
 import { init, listCached } from "./weightstream.js";
+import { untilAborted } from "./weightstream.abort.js";
 import { fail, invalid } from "./weightstream.error.js";
 import * as options from "./weightstream.options.js";
 import { requestPolicy } from "./weightstream.request_policy.js";
@@ -99,8 +100,9 @@ async function answer(request, url, service, finish) {
   try {
     const source = service.source ? urlOf(service.source(new URL(url))) : url.href;
     try {
-      await init();
+      await untilAborted(request.signal, init);
     } catch (error) {
+      request.signal.throwIfAborted();
       service.onError?.(error, url.href);
       const response = await fetch(source === url.href ? request : source, { signal: request.signal });
       leave();
@@ -110,7 +112,9 @@ async function answer(request, url, service, finish) {
     const mode = request.headers.has("If-Range") ? "default" : request.cache;
     const isFresh = ["reload", "no-cache", "no-store"].includes(mode);
     const how = openOptions(request, mode, source, service);
-    let joined = (entry = service.files.join(source, how, isFresh));
+    const cookies = await visibleCookies();
+    request.signal.throwIfAborted();
+    let joined = (entry = service.files.join(source, how, isFresh, cookies));
     const wasOpen = joined.isOpen;
     request.signal.addEventListener("abort", leave);
     request.signal.throwIfAborted();
@@ -118,7 +122,7 @@ async function answer(request, url, service, finish) {
     request.signal.throwIfAborted();
     if (wasOpen && !isConditionMet(request, served)) {
       // The client has bytes of another version, which the server may have by now.
-      const next = service.files.join(source, how, true);
+      const next = service.files.join(source, how, true, cookies);
       service.files.leave(joined);
       joined = entry = next;
       served = await joined.opening;
@@ -135,6 +139,21 @@ async function answer(request, url, service, finish) {
     if (error instanceof Refusal) return error.response.clone();
     if (!request.signal.aborted) service.onError?.(error, url.href);
     throw error;
+  }
+}
+
+/**
+ * The cookies that scripts can see, where service workers have the Cookie Store API. A file that was opened before a
+ * login or a logout is then opened again at once.
+ *
+ * @returns {Promise<string | undefined>}
+ */
+async function visibleCookies() {
+  try {
+    const cookies = await /** @type {any} */ (globalThis).cookieStore?.getAll();
+    return cookies && JSON.stringify(cookies.map((/** @type {any} */ { name, value }) => [name, value]));
+  } catch {
+    return undefined; // they are not known
   }
 }
 

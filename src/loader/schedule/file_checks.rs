@@ -226,6 +226,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// Reads stored bytes of a file, which were read already or are not part of a tensor.
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     pub(crate) async fn read_stored(
         &self,
         shard: usize,
@@ -239,7 +240,7 @@ impl<S: Source> Loader<S> {
             let chunk = reading.chunk(range.end - at).await.and_then(|chunk| {
                 chunk.ok_or_else(|| cut(range.start, at, range.end)) // the file became shorter
             });
-            let Chunk { buffer, length } = chunk.map_err(|e| e.in_file(file.source.name()))?;
+            let Chunk { buffer, length, .. } = chunk.map_err(|e| e.in_file(file.source.name()))?;
             buffer.inspect(0..length, &mut |bytes| {
                 take(at, bytes);
                 at += bytes.len() as u64;

@@ -5,7 +5,7 @@ mod assembly;
 mod folder;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::MAX_MANIFEST_BYTES;
+use crate::format::{self, MAX_MANIFEST_BYTES};
 use crate::index::part_path;
 use crate::index::publication::Publication;
 use crate::loader::RemoteFile;

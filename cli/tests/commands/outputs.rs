@@ -311,7 +311,8 @@ fn odd_names_survive_publish_serve_and_download() {
     super::command::succeed(&folder, &["publish", "m.safetensors", &entry]);
     super::command::succeed(&folder, &["verify", &entry]);
     let server = weightstream_cli::serve::Server::new().mount("/", folder.0.path()).bind("127.0.0.1:0").unwrap();
-    let url = format!("{}/{}", server.spawn().url(), weightstream::names::encoded(&entry));
+    let server = server.spawn();
+    let url = format!("{}/{}", server.url(), weightstream::names::encoded(&entry));
     super::command::succeed(&folder, &["verify", &url]);
     super::command::succeed(&folder, &["download", &url, "copy"]);
     super::command::succeed(&folder, &["verify", &format!("copy/{odd}.apr")]);

@@ -85,6 +85,7 @@ pub fn run(project: &Project) -> Result<()> {
     }
     let [store, ..] = &stores;
     keeps_headers(&emulators, &s3)?;
+    keeps_odd_names(&publisher, &emulators, store, &s3)?;
     publishes_from_a_store(&publisher, store)?;
     names_what_is_wrong(&publisher, store)?;
     continues_an_interrupted_upload(&publisher, &emulators)?;
@@ -137,6 +138,20 @@ fn keeps_headers(emulators: &Emulators, s3: &Emulator) -> Result<()> {
     }
     // Five files, of which two belong only to earlier revisions, and the entry; no record is left.
     ensure!(objects.len() == 6, "the bucket contains {:?}", objects.keys());
+    Ok(())
+}
+
+/// Keys are the names that the entry states, and URLs encode them.
+fn keeps_odd_names(publisher: &Publisher, emulators: &Emulators, store: &Store, s3: &Emulator) -> Result<()> {
+    let model = publisher.model("first", &SMALL_SIZES, 0)?;
+    let (name, copy) = ("~a [1] {2} %41 * + & = é", publisher.folder.join("odd"));
+    let entry = format!("s3://models/odd/{}.apr", name.replace('%', "%25"));
+    publisher.run(store, &["publish", text(&model)?, &entry])?;
+    publisher.run(store, &["verify", &entry])?;
+    publisher.run(store, &["download", &entry, text(&copy)?])?;
+    publisher.run(store, &["diff", "--no-metadata", text(&model)?, text(&copy.join(format!("{name}.apr")))?])?;
+    let objects = emulators.s3_objects(s3, "models")?;
+    ensure!(objects.get(format!("odd/{name}.apr")).is_some(), "the bucket contains {objects}");
     Ok(())
 }
 

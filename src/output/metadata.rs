@@ -11,7 +11,7 @@ pub(crate) const FOREIGN_KEY: &str = "__metadata__";
 /// The key of the GGUF types of values, which a conversion from GGUF adds, and a conversion to GGUF uses.
 pub(crate) const GGUF_TYPES_KEY: &str = "weightstream.gguf_types";
 
-/// The keys of GGUF that describe a file, not a model.
+/// The keys of GGUF that describe a file, not a model: its alignment, and how a model is divided.
 pub(crate) const GGUF_FILE_KEYS: [&str; 4] = ["general.alignment", "split.no", "split.count", "split.tensors.count"];
 
 /// Merges the metadata of the caller and of the source.

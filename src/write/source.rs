@@ -73,7 +73,8 @@ impl<'a> Source<'a> {
     fn leave_out_of_files(&mut self) {
         let format = self.format;
         let is_of_files = |key: &str, value: &Value| match format {
-            "gguf" => GGUF_FILE_KEYS.contains(&key),
+            // The alignment is right for any file that keeps it, and GGUF writes its own.
+            "gguf" => key.starts_with("split.") && GGUF_FILE_KEYS.contains(&key),
             // The number in the index of several files; the metadata of a file are texts.
             "safetensors" => key == "total_size" && value.is_number(),
             "apr" => key == "sharding" && value.get("shard_count").is_some(),

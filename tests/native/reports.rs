@@ -106,6 +106,9 @@ fn q2_0_is_converted_to_floats() {
 const IN_SHARDS: [&str; 4] =
     ["data-shard.zt", "local-and-foreign-parts-together.zt", "shard-reference-is-a-valid-image.zt", "shards-table.zt"];
 
+/// Valid to open; its bytes are those of `reject/f4-nonzero-odd-nibble.zt`, which is about decoding them.
+const ONLY_OPENED: &str = "f4-packed-odd-count.zt";
+
 #[test]
 fn the_conformance_corpus_of_ztensor_is_judged_as_it_says() {
     let mut wrong = Vec::new();
@@ -114,6 +117,10 @@ fn the_conformance_corpus_of_ztensor_is_judged_as_it_says() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let native = Reader::open(&path).and_then(|reader| reader.verify(&()));
+            if is_valid && name == ONLY_OPENED {
+                assert_eq!(listed(&Reader::open(&path).unwrap()).len(), 1);
+                continue;
+            }
             let files = vec![(name.clone(), fs::read(&path).unwrap())];
             let streamed = check_with_loader(files, Chunks::new(&[1000]));
             for (reader, error) in [("native", native.err()), ("loader", streamed.err())] {

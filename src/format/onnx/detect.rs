@@ -62,7 +62,7 @@ fn is_plausible(number: u32, known: &[u8], length: usize, has_version: bool) -> 
 
 /// Whether the first field of a message, if it is known, is one of these.
 fn begins_with(message: &[u8], fields: &[u8]) -> bool {
-    message.first().is_none_or(|key| fields.contains(&(key >> 3)))
+    message.first().is_none_or(|key| fields.contains(&(key >> 3)) && matches!(key & 7, 0 | 2))
 }
 
 /// The fields of a graph.

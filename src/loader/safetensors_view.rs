@@ -7,6 +7,8 @@ use crate::loader::component_reader::{ComponentReader, PreparedComponent, Wanted
 use crate::loader::kept_tensors::KeptTensors;
 use crate::loader::pieces::{Rest, run_end};
 use crate::loader::schedule::batch::Form;
+use crate::loader::schedule::file_checks::WholeChecks;
+use crate::loader::transfer::range_reader::Tap;
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::source::{Buffer, Source};
 use futures::stream::TryStreamExt;
@@ -70,7 +72,8 @@ impl<S: Source> SafeTensorsView<S> {
     pub fn read(self: &Rc<Self>, range: Range<u64>) -> ViewReader<S> {
         let end = range.end.min(self.byte_length());
         let start = range.start.min(end);
-        ViewReader { start, position: start, end, current: None, rest: Rest::default(), view: Rc::clone(self) }
+        let (current, rest, whole) = (None, Rest::default(), None);
+        ViewReader { start, position: start, end, current, rest, whole, view: Rc::clone(self) }
     }
 
     /// The range of a tensor in the file.
@@ -134,7 +137,8 @@ impl<S: Source> std::fmt::Debug for SafeTensorsView<S> {
 
 /// Reads a range of a [`SafeTensorsView`] from its start to its end.
 ///
-/// A tensor that is read completely is verified before its last bytes are returned. A part of a tensor is verified too,
+/// The checksums of the model's files are compared if the whole file is read, before its last bytes are returned. A
+/// tensor that is read completely is verified before its last bytes are returned. A part of a tensor is verified too,
 /// unless the tensor is larger than a quarter of [`Options::max_memory_bytes`](super::Options): then only page digests
 /// verify it.
 pub struct ViewReader<S: Source> {
@@ -144,6 +148,8 @@ pub struct ViewReader<S: Source> {
     end: u64,
     current: Option<(usize, Content<S>)>,
     rest: Rest<S>,
+    /// The checksums of the model's files, once the first bytes of the whole file are read.
+    whole: Option<Rc<WholeChecks>>,
 }
 
 /// The bytes of a tensor.
@@ -170,12 +176,40 @@ impl<S: Source> ViewReader<S> {
         let loader = Rc::clone(&self.view.loader);
         let _goes_first = loader.priority.demand();
         let mut filled = at.start;
+        if self.position == 0 && filled < end {
+            self.begin_checks().await?;
+        }
         while filled < end {
             let count = self.fill_part(into, filled..end).await?;
             filled += count;
             self.position += count;
         }
+        if self.remaining() == 0
+            && let Some(whole) = self.whole.take()
+        {
+            loader.compare_rest(&whole).await?;
+        }
         Ok(filled - at.start)
+    }
+
+    /// Begins to compute the checksums of the model's files, if the whole file will be read.
+    async fn begin_checks(&mut self) -> Result<()> {
+        let loader = &self.view.loader;
+        let is_checked = loader.options.verify || !loader.options.digests.files.is_empty();
+        if self.end < self.view.byte_length() || !is_checked {
+            return Ok(());
+        }
+        let whole = Rc::<WholeChecks>::default();
+        whole.begin(&loader.shards, loader.file_plans(loader.options.verify).await?)?;
+        let checks = Rc::clone(&whole);
+        let taps = move |shard| {
+            let tap = Rc::clone(&checks);
+            let tap: Tap = Rc::new(move |at, bytes| tap.update(shard, at, bytes));
+            checks.include(shard, &(0..u64::MAX)).then_some(tap)
+        };
+        self.rest = Rest::default().with_taps(Rc::new(taps));
+        self.whole = Some(whole);
+        Ok(())
     }
 
     /// Fills a part of `at`: the header, or the bytes of one tensor.

@@ -6,13 +6,13 @@ use super::{Failure, count, model::ModelArguments, progress::Bar, warn};
 use weightstream::error::{Error, ErrorKind};
 use weightstream::native::Verified;
 
-/// Formats whose writers may add dtypes. In others, an unknown dtype is probably damage.
-const OPEN_DTYPES: [&str; 2] = ["burnpack", "ztensor"];
+/// Formats with valid dtypes that weightstream does not know. In others, an unknown dtype is probably damage.
+const OPEN_DTYPES: [&str; 3] = ["burnpack", "onnx", "ztensor"];
 
 /// Verifies a whole model: every bound, every compressed block, every checksum, and a signature.
 ///
-/// The report names what was not checked. An unknown dtype without a checksum is an error, except in Burnpack and
-/// zTensor, which may have dtypes of their own.
+/// The report names what was not checked. An unknown dtype without a checksum is an error, except in Burnpack, ONNX and
+/// zTensor, which have more dtypes.
 ///
 /// With `--signature`, the model must be what was signed. A folder must have all the files that were signed, and no
 /// others besides those that were left out; these must not belong to the model. Of a file or a manifest, and of a model

@@ -78,6 +78,11 @@ impl WholeChecks {
             || self.padding.borrow().get(shard).is_some_and(|padding| padding.includes(range))
     }
 
+    /// The first bytes that a checksum of the file lacks.
+    pub(crate) fn missing(&self, shard: usize) -> Option<Range<u64>> {
+        self.sums.borrow().get(shard).and_then(|(_, sums)| sums.missing())
+    }
+
     /// Adds the algorithm that verified a component of the file.
     pub(crate) fn add_component(&self, shard: usize, verified: Option<&'static str>) {
         if let Some(by_tensors) = self.by_tensors.borrow_mut().get_mut(shard) {
@@ -214,6 +219,16 @@ impl<S: Source> Loader<S> {
             plans.push(plan.map_err(|e| e.in_file(file.source.name()))?);
         }
         Ok(plans)
+    }
+
+    /// Reads what is missing for the checksums of all files, and compares them.
+    pub(crate) async fn compare_rest(&self, whole: &WholeChecks) -> Result<()> {
+        for shard in 0..self.shards.len() {
+            while let Some(range) = whole.missing(shard) {
+                self.read_stored(shard, range, &mut |at, bytes| whole.update(shard, at, bytes)).await?;
+            }
+        }
+        whole.finish(&self.shards).await
     }
 
     /// Checks the end of a file, and returns the CRC-32 values that its footers state.

@@ -48,36 +48,51 @@ fn scheduler_yield() -> Option<Promise> {
     function.call0(&scheduler).ok()?.dyn_into::<Promise>().ok()
 }
 
-/// Waits for `delay_ms` milliseconds. Dropping the future clears the timer.
+/// Waits for `delay_ms` milliseconds. Dropping the future clears the timer. The timer does not keep a program running:
+/// Node.js, Deno and Bun end when only such timers are left. A call that is pending keeps it running itself.
 pub(crate) async fn pause(delay_ms: u64) {
-    let (_timer, elapsed) = Timer::start(delay_ms);
+    let (timer, elapsed) = Timer::start(delay_ms);
+    timer.release();
     drop(JsFuture::from(elapsed).await); // a timer's promise does not reject
 }
 
-/// Like [`pause`], but does not keep a program running: Node.js, Deno and Bun end when only such timers are left.
-#[cfg(feature = "web-workers")]
-pub(crate) async fn pause_in_background(delay_ms: u64) {
-    let (timer, elapsed) = Timer::start(delay_ms);
-    let release = Reflect::get(&timer.0, &"unref".into()).and_then(|release| release.dyn_into::<Function>());
-    if let Ok(release) = release {
-        release.call0(&timer.0).ok(); // a method of a timer
-    }
-    drop(JsFuture::from(elapsed).await);
+struct Timer {
+    timer: JsValue,
+    /// Resolves the promise of the timer.
+    resolve: Option<Function>,
 }
 
-struct Timer(JsValue);
-
 impl Timer {
-    /// Starts a timer. The promise resolves when it has elapsed.
+    /// Starts a timer. The promise resolves when it has elapsed, or is no longer awaited.
     fn start(delay_ms: u64) -> (Timer, Promise) {
-        let mut timer = Timer(JsValue::UNDEFINED);
-        let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
+        let mut timer = Timer { timer: JsValue::UNDEFINED, resolve: None };
+        let elapsed = Promise::new(&mut |resolve, _| {
+            timer.timer = set_timeout(&resolve, delay_ms as f64);
+            timer.resolve = Some(resolve);
+        });
         (timer, elapsed)
+    }
+
+    /// Lets the program end before the timer has elapsed. Browsers have no such method.
+    fn release(&self) {
+        let method = |object: &JsValue, name: &str| {
+            Reflect::get(object, &name.into()).and_then(|method| method.dyn_into::<Function>())
+        };
+        let deno = || Reflect::get(&js_sys::global(), &"Deno".into()).unwrap_or_default();
+        if let Ok(unref) = method(&self.timer, "unref") {
+            unref.call0(&self.timer).ok(); // a method of a timer
+        } else if let Ok(unref) = method(&deno(), "unrefTimer") {
+            unref.call1(&JsValue::UNDEFINED, &self.timer).ok();
+        }
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        clear_timeout(&self.0);
+        clear_timeout(&self.timer);
+        // A promise that never settles would keep the future that has awaited it.
+        if let Some(resolve) = &self.resolve {
+            resolve.call0(&JsValue::UNDEFINED).ok(); // resolving a promise does not throw
+        }
     }
 }

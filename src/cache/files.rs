@@ -45,8 +45,9 @@ fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
         return std::future::ready(vec![client]).boxed_local();
     }
     let caches = async {
-        let others = Client::indexed_db_of_others().await; // runs first: it determines where this page caches
-        std::iter::once(Client::get()).chain(others).collect()
+        let client = Client::get();
+        let others = client.indexed_db_of_others().await;
+        std::iter::once(client).chain(others).collect()
     };
     caches.boxed_local()
 }

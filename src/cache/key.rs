@@ -56,27 +56,25 @@ const AZURE: [&str; 24] = [
     "sks", "skv", "saoid", "suoid", "scid", "skdutid", "sduoid",
 ];
 
-/// The name of the file at an absolute URL: the URL without the parameters of a known expiring signature. All other
-/// parameters stay, in their order.
+/// The name of the file at an absolute URL: the URL without its fragment, which is not requested, and without the
+/// parameters of a known expiring signature. All other parameters stay, in their order.
 pub(crate) fn name_of_url(url: &str) -> String {
-    let (address, fragment) = url.split_once('#').map_or((url, None), |(address, rest)| (address, Some(rest)));
-    let Some((path, query)) = address.split_once('?') else { return url.to_owned() };
+    let address = without_fragment(url);
+    let Some((path, query)) = address.split_once('?') else { return address.to_owned() };
     let parameters: Vec<&str> = query.split('&').collect();
     let has = |marker: &&str| parameters.iter().any(|parameter| name_of(parameter).eq_ignore_ascii_case(marker));
     let found: Vec<_> = SIGNATURES.iter().filter(|signature| signature.markers.iter().all(has)).collect();
     if found.is_empty() {
-        return url.to_owned();
+        return address.to_owned();
     }
     let is_kept = |parameter: &&str| !found.iter().any(|signature| (signature.is_part)(name_of(parameter)));
     let kept: Vec<&str> = parameters.iter().copied().filter(is_kept).collect();
-    let mut name = path.to_owned();
-    for (mark, rest) in [('?', (!kept.is_empty()).then(|| kept.join("&"))), ('#', fragment.map(str::to_owned))] {
-        if let Some(rest) = rest {
-            name.push(mark);
-            name.push_str(&rest);
-        }
-    }
-    name
+    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
+}
+
+/// The URL that is requested.
+pub(crate) fn without_fragment(url: &str) -> &str {
+    url.split_once('#').map_or(url, |(address, _)| address)
 }
 
 /// A hash of the credentials of the requests: the headers, and whether the browser sends cookies to other origins.
@@ -148,7 +146,7 @@ mod tests {
         for signature in signed {
             assert_eq!(name_of_url(&format!("{FILE}?{signature}")), FILE, "{signature}");
             let among_others = format!("{FILE}?versionId=3&{signature}&x=#part");
-            assert_eq!(name_of_url(&among_others), format!("{FILE}?versionId=3&x=#part"), "{signature}");
+            assert_eq!(name_of_url(&among_others), format!("{FILE}?versionId=3&x="), "{signature}");
         }
     }
 
@@ -161,6 +159,15 @@ mod tests {
             assert_eq!(name_of_url(&url), url);
         }
         assert_eq!(name_of_url(FILE), FILE);
+    }
+
+    #[test]
+    fn a_fragment_is_not_part_of_a_name() {
+        for url in [FILE.to_owned(), format!("{FILE}?a=1")] {
+            for fragment in ["#", "#part", "#a?b=1&sig=2#c"] {
+                assert_eq!(name_of_url(&format!("{url}{fragment}")), url);
+            }
+        }
     }
 
     #[test]

@@ -39,11 +39,18 @@ pub fn list() -> Promise {
     })
 }
 
-/// Deletes a file, for all credentials that it was read with. `url` is its absolute URL, `name` its name in the list.
+/// The names under which the file at an absolute URL may be cached. `name` is what the caller passed, which may be a
+/// name in the list.
+#[wasm_bindgen(js_name = cacheNames)]
+pub fn names(url: String, name: String) -> Vec<String> {
+    vec![key::name_of_url(&url), url, name]
+}
+
+/// Deletes the files with these names, for all credentials that they were read with.
 #[wasm_bindgen(js_name = cacheDelete)]
-pub fn delete(url: String, name: String) -> Promise {
+pub fn delete(names: Vec<String>) -> Promise {
     future_to_promise(async move {
-        files::delete(&[key::name_of_url(&url), url, name]).await.map_err(failure)?;
+        files::delete(&names).await.map_err(failure)?;
         Ok(JsValue::UNDEFINED)
     })
 }

@@ -31,6 +31,7 @@ pub struct JsFile {
     requests: Rc<Cell<u64>>,
     content_type: Rc<OnceCell<String>>,
     cache: Rc<Report>,
+    cache_name: Option<String>,
 }
 
 /// A range of a file that is being read.
@@ -52,8 +53,10 @@ impl JsFile {
             let (requests, content_type) =
                 (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
             let cache = Rc::new(Report::default());
+            let mut cache_name = None;
             let opening = async {
                 let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
+                cache_name = source.cache_name(&settings.key_function)?;
                 if let Some(choice) = settings.cache {
                     source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
                 }
@@ -62,7 +65,7 @@ impl JsFile {
             let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
             let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);
             let file = RefCell::new(Some(file));
-            Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache }.into())
+            Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, cache_name }.into())
         })
     }
 
@@ -77,6 +80,18 @@ impl JsFile {
     #[wasm_bindgen(getter, js_name = contentType)]
     pub fn content_type(&self) -> Option<String> {
         self.content_type.get().cloned()
+    }
+
+    /// The name under which the file is cached; `undefined` if it is not at a URL.
+    #[wasm_bindgen(getter, js_name = cacheName)]
+    pub fn cache_name(&self) -> Option<String> {
+        self.cache_name.clone()
+    }
+
+    /// Whether what is downloaded is cached, as far as it is known.
+    #[wasm_bindgen(getter, js_name = isCaching)]
+    pub fn is_caching(&self) -> bool {
+        self.cache.is_caching()
     }
 
     /// Starts to read the bytes `[start, end)`; without `end`, up to the end of the file. Requests nothing yet.

@@ -133,6 +133,12 @@ impl JsLoader {
         loader.iter().flat_map(|loader| loader.files()).map(|(url, _)| url.to_owned()).collect()
     }
 
+    /// Whether what is downloaded is cached, as far as it is known.
+    #[wasm_bindgen(getter, js_name = isCaching)]
+    pub fn is_caching(&self) -> bool {
+        self.cache.is_caching()
+    }
+
     /// Resolves to the warnings about the model, each with the name of its file.
     pub fn warnings(&self) -> Promise {
         self.run(None, async move |loader| {

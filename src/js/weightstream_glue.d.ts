@@ -44,7 +44,9 @@ export function serveCache(): void;
 export function serveJobs(): void;
 
 export function cacheList(): Promise<CachedFile[]>;
-export function cacheDelete(url: string, name: string): Promise<void>;
+/** The names under which the file at a URL may be cached. `name` is what the caller passed. */
+export function cacheNames(url: string, name: string): string[];
+export function cacheDelete(names: string[]): Promise<void>;
 export function cacheClear(): Promise<void>;
 export function cacheFind(urls: string[], options: CheckedFileOptions, forgets: boolean): Promise<boolean[]>;
 
@@ -219,6 +221,10 @@ export class File {
   static open(source: CheckedSource, options: CheckedFileOptions): Promise<File>;
   readonly byteLength: number | undefined;
   readonly contentType: string | undefined;
+  /** The name under which the file is cached; undefined if it is not at a URL. */
+  readonly cacheName: string | undefined;
+  /** Whether what is downloaded is cached, as far as it is known. */
+  readonly isCaching: boolean;
   readonly stats: Omit<FileStats, "cachePersisted">;
   read(start: number, end?: number, signal?: AbortSignal): FileReader;
   close(): void;
@@ -238,6 +244,8 @@ export class FileReader {
 export class Loader implements ModelLoader {
   private constructor();
   static open(source: CheckedSource, options: CheckedOpenOptions): Promise<Loader>;
+  /** Whether what is downloaded is cached, as far as it is known. */
+  readonly isCaching: boolean;
   loadMetadata(add: AddItems): Promise<Metadata>;
   loadIndex(add: AddTensors): Promise<undefined>;
   /** The URLs of the files that have tensors. */

@@ -95,6 +95,16 @@ impl WebSource {
         }
     }
 
+    /// The name under which the file is cached, if it is a URL.
+    ///
+    /// # Errors
+    /// Those of [`KeyFunction::name`].
+    #[cfg(feature = "js")]
+    pub(crate) fn cache_name(&self, key_function: &KeyFunction) -> Result<Option<String>> {
+        let Origin::Fetch(source) = &self.0 else { return Ok(None) };
+        key_function.name(&source.cache_url()).map(Some)
+    }
+
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
     ///
     /// # Errors
@@ -113,6 +123,7 @@ impl WebSource {
         if let Some(error) = error {
             report.note(&error);
         }
+        report.set_caching(cache.is_some());
         Ok(WebSource(match cache {
             Some(cache) => Origin::Cached(CachedSource::new(source, cache, key_function, report)?),
             None => Origin::Fetch(source),

@@ -1,7 +1,7 @@
 //! The workers of a page. They are started when there is work and terminated after an idle period.
 
 use super::worker::Worker;
-use crate::browser::timer::{now_ms, pause_in_background};
+use crate::browser::timer::{now_ms, pause};
 use crate::browser::worker as script;
 use crate::loader::SCRATCH_BYTES;
 use crate::source::js_buffer::JsBuffer;
@@ -110,7 +110,7 @@ impl WorkerPool {
         let pool = Rc::clone(self);
         spawn_local(async move {
             while !pool.workers.borrow().is_empty() {
-                pause_in_background(CHECK_INTERVAL_MS).await;
+                pause(CHECK_INTERVAL_MS).await;
                 pool.check_workers();
             }
             pool.is_monitored.set(false);

@@ -2,7 +2,7 @@
 
 use super::{Client, Port};
 use crate::browser::message::Message;
-use crate::browser::timer::pause;
+use crate::browser::timer::{now_ms, pause};
 use crate::browser::worker::{self as page_worker, Worker, script};
 use crate::cache::UserCache;
 use crate::cache::indexed::Database;
@@ -23,26 +23,29 @@ use wasm_bindgen_futures::spawn_local;
 /// Time limit for the start of a worker, which usually takes 0.1 s.
 const START_MS: u64 = 5_000;
 
-/// Maximum number of workers that are started, counting replacements of failed ones. Repeated failures are permanent.
-const MAX_STARTS: u32 = 3;
+/// Maximum number of workers that are started within [`RESTART_MS`]. A worker that fails is started again, because the
+/// cause may have passed, such as a lost connection. A permanent cause must not delay every load.
+const MAX_STARTS: usize = 4;
+const RESTART_MS: f64 = 30_000.0;
 
 thread_local! {
     static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
-    static STARTS: Cell<u32> = const { Cell::new(0) };
+    /// The times of the last starts, in milliseconds since the start of the page.
+    static STARTS: Cell<[f64; MAX_STARTS]> = const { Cell::new([f64::NEG_INFINITY; MAX_STARTS]) };
     /// The cache in the object that the platform provides, for example a folder in Node.js.
     static OF_PLATFORM: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
 }
 
 impl Client {
     /// The cache of this page. [`CacheOption::open`](crate::cache::CacheOption::open) checks whether it is available.
+    /// If its worker has failed, this call starts another one.
     pub(crate) fn get() -> Rc<Self> {
         let known = CLIENT.with_borrow(Option::clone);
         if let Some(client) = known
-            && (client.failure.borrow().is_none() || STARTS.get() >= MAX_STARTS)
+            && (!client.has_lost_worker() || !may_start())
         {
             return client;
         }
-        STARTS.set(STARTS.get() + 1);
         let client = Rc::new(Client::new(Port::Unconnected));
         client.start();
         CLIENT.set(Some(Rc::clone(&client)));
@@ -51,8 +54,8 @@ impl Client {
 
     /// The cache in IndexedDB, if this page uses OPFS. Other contexts of the origin without OPFS, such as service
     /// workers, may have cached files there. `None` if the database does not exist or is the cache of this page.
-    pub(crate) async fn indexed_db_of_others() -> Option<Rc<Self>> {
-        if Client::get().status().await.kind == Kind::Database || !Database::exists().await {
+    pub(crate) async fn indexed_db_of_others(self: &Rc<Self>) -> Option<Rc<Self>> {
+        if self.status().await.kind == Kind::Database || !Database::exists().await {
             return None;
         }
         let client = Rc::new(Client::new(Port::Unconnected));
@@ -89,6 +92,13 @@ impl Client {
             return status.clone();
         }
         let mut result = self.request_status().await;
+        if result.is_err() && self.failure.borrow().is_none() {
+            record_starts(MAX_STARTS); // it does not answer: every further start would take as long
+        } else if result.is_err() && may_start() {
+            self.failure.take();
+            self.start();
+            result = self.request_status().await;
+        }
         if let Err(error) = &result
             && !matches!(*self.port.borrow(), Port::Page(_))
         {
@@ -105,12 +115,18 @@ impl Client {
         self.start_error.borrow().clone()
     }
 
+    /// Whether the worker could not be started or has failed since.
+    fn has_lost_worker(&self) -> bool {
+        self.start_error.borrow().is_some() || self.failure.borrow().is_some()
+    }
+
     /// Starts the worker. A failure may be reported later.
     fn start(self: &Rc<Self>) {
         let exists = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
         if !exists("Worker") {
             return self.serve_on_page(KvCache::open().boxed_local()); // in service workers, for example
         }
+        record_starts(1);
         match page_worker::start("cache") {
             Ok(worker) => {
                 self.listen(&worker);
@@ -183,6 +199,18 @@ impl Client {
             page_worker::end(worker);
         }
     }
+}
+
+fn may_start() -> bool {
+    let [oldest, ..] = STARTS.get();
+    now_ms() - oldest > RESTART_MS
+}
+
+fn record_starts(count: usize) {
+    let mut starts = STARTS.get();
+    starts.rotate_left(count.min(MAX_STARTS));
+    starts.iter_mut().rev().take(count).for_each(|start| *start = now_ms());
+    STARTS.set(starts);
 }
 
 fn worker_error(reason: &str) -> Error {

@@ -1,10 +1,10 @@
 //! The body of a range: cached bytes come from the cache, the others from the server.
 
 use super::content::Location;
+use super::lease::active;
 use super::read_ahead::ReadAhead;
 use super::writer::CacheWriter;
 use super::{CachedFile, Version, overlap};
-use crate::browser::lock::Lock;
 use crate::browser::timer::pause;
 use crate::cache::end_of_read;
 use crate::error::Result;
@@ -15,9 +15,9 @@ use js_sys::{ArrayBuffer, Uint8Array};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// How long to wait for the next bytes that another tab is downloading. After this time, this tab downloads them, too:
-/// the browser may have suspended the other tab.
-const PEER_WAIT_MS: u64 = 4_000;
+/// How long to wait for the next bytes that another tab is downloading. After this time, this tab downloads the rest of
+/// the file, too: the browser may have suspended the other tab, which writes what it receives at least once a second.
+const PEER_WAIT_MS: u64 = 3_000;
 
 /// Interval at which the cache is checked for these bytes.
 const POLL_INTERVAL_MS: u64 = 50;
@@ -80,7 +80,7 @@ impl CachedBody {
             }
             (requested, _) => requested.unwrap_or(range),
         };
-        let (answer, version) = body.file.fetch(requested.clone()).await?;
+        let (answer, version) = active(body.writer.lease.as_ref(), body.file.fetch(requested.clone())).await?;
         let Answer { start, end, file_length, is_whole_file, identity, body: stream } = answer;
         body.file.contents.set_version(version.as_ref());
         body.version = version.clone();
@@ -129,9 +129,14 @@ impl CachedBody {
                 }
                 Segment::Network(transfer) if self.position < transfer.until => {
                     let limit = at.end.min(at.start.saturating_add(transfer.until - self.position));
-                    let count = transfer.body.read(into, at.start..limit).await?;
+                    if self.writer.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
+                        // The download was paused. If another tab has the lease now, both go on.
+                        self.writer.lease = self.file.try_lease().await.unwrap_or_default();
+                    }
+                    let lease = self.writer.lease.clone();
+                    let count = active(lease.as_ref(), transfer.body.read(into, at.start..limit)).await?;
                     if count > 0 {
-                        self.keep(into, at.start, count).await;
+                        active(lease.as_ref(), self.keep(into, at.start, count)).await;
                         self.is_cached = false;
                     }
                     return Ok(count);
@@ -155,8 +160,8 @@ impl CachedBody {
             self.file.cache.recycle(chunk.buffer);
         }
         let Some(requested) = self.next_request(false).await? else { return Ok(()) };
-        let (answer, version) =
-            overlap::request_continuation(&self.file, requested.clone(), self.version.as_ref()).await?;
+        let continuation = overlap::request_continuation(&self.file, requested.clone(), self.version.as_ref());
+        let (answer, version) = active(self.writer.lease.as_ref(), continuation).await?;
         self.writer.version = version;
         let Answer { is_whole_file, body, .. } = answer;
         let until = if is_whole_file { self.end } else { requested.end };
@@ -183,28 +188,26 @@ impl CachedBody {
                 Ok(Some(missing)) => missing,
                 Err(_) => return Ok(Some(self.position..self.end)),
             };
-            if self.file.writes_disabled.get() || self.writer.lease.is_some() {
+            let has_lease = self.writer.lease.as_ref().is_some_and(|lease| lease.is_held());
+            if self.file.writes_disabled.get() || has_lease {
                 return Ok(Some(missing));
             }
-            let lease = self.file.lease.borrow().upgrade();
-            if lease.is_some() {
-                self.writer.lease = lease;
-                return Ok(Some(missing));
-            }
-            match Lock::try_now(&self.file.lease_name()).await {
-                Ok(Some(lock)) => {
-                    let lease = Rc::new(lock);
-                    *self.file.lease.borrow_mut() = Rc::downgrade(&lease);
+            match self.file.try_lease().await {
+                Ok(Some(lease)) => {
                     self.writer.lease = Some(lease);
                     if waited_ms == 0 {
                         return Ok(Some(missing));
                     }
                 }
-                Ok(None) if waited_ms < PEER_WAIT_MS => {
+                Ok(None) if waited_ms < PEER_WAIT_MS && !self.file.is_peer_stalled.get() => {
                     pause(POLL_INTERVAL_MS).await;
                     waited_ms += POLL_INTERVAL_MS;
                 }
-                _ => return Ok(Some(missing)),
+                Ok(None) => {
+                    self.file.is_peer_stalled.set(true);
+                    return Ok(Some(missing));
+                }
+                Err(_) => return Ok(Some(missing)),
             }
             if is_first && self.version.is_none() {
                 self.file.look_up().await?;

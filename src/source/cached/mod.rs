@@ -13,6 +13,7 @@ mod body;
 mod comparison;
 mod content;
 mod key_function;
+mod lease;
 mod overlap;
 mod previous_revision;
 mod reachability;
@@ -33,11 +34,13 @@ pub(crate) use body::CachedBody;
 use content::ExpectedContents;
 use futures::lock::Mutex;
 pub(crate) use key_function::KeyFunction;
+use lease::Lease;
 use previous_revision::PreviousRevision;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
+use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 
 /// A file at a URL with a cache.
@@ -46,10 +49,11 @@ pub(crate) struct CachedSource {
     file: Rc<CachedFile>,
 }
 
-/// The cache errors of one loader.
+/// Whether the files of one loader are cached, and the errors of the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     error: RefCell<Option<String>>,
+    is_caching: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -70,7 +74,9 @@ struct CachedFile {
     /// The version that is read, once it is known.
     version: RefCell<Option<Version>>,
     /// Held while this page downloads the file, so that other tabs wait for the bytes that it caches.
-    lease: RefCell<Weak<Lock>>,
+    lease: RefCell<Weak<Lease>>,
+    /// Whether another tab held the lease for long without caching bytes. This page then no longer waits for it.
+    is_peer_stalled: Cell<bool>,
     /// Whether no more bytes of the file are cached.
     writes_disabled: Cell<bool>,
     /// Number of cached bytes that are requested again and compared when a download continues after them.
@@ -105,7 +111,8 @@ impl CachedSource {
         let (name, partition) = (key_function.name(&url)?, source.partition());
         let is_private = partition.is_some() || name != url;
         let key = key::join(partition.as_deref(), &name);
-        let (is_open, version, lease, writes_disabled, contents, previous, buffers) = Default::default();
+        let (is_open, version, lease, is_peer_stalled, writes_disabled) = Default::default();
+        let (contents, previous, buffers) = Default::default();
         let file = CachedFile {
             source,
             cache,
@@ -117,6 +124,7 @@ impl CachedSource {
             is_open,
             version,
             lease,
+            is_peer_stalled,
             writes_disabled,
             overlap_bytes: Cell::new(overlap::OVERLAP_BYTES),
             contents,
@@ -185,6 +193,17 @@ impl Report {
     /// The first cache error, if any.
     pub(crate) fn error(&self) -> Option<String> {
         self.error.borrow().clone()
+    }
+
+    /// Whether what is downloaded is cached, as far as it is known.
+    #[cfg(feature = "js")]
+    pub(crate) fn is_caching(&self) -> bool {
+        self.is_caching.get()
+    }
+
+    /// Records whether there is a cache.
+    pub(crate) fn set_caching(&self, is_caching: bool) {
+        self.is_caching.set(is_caching);
     }
 
     pub(crate) fn note(&self, error: &Error) {
@@ -287,6 +306,7 @@ impl CachedFile {
 
     fn disable_writes(&self, error: &Error) {
         self.report.note(error);
+        self.report.set_caching(false);
         self.writes_disabled.set(true);
     }
 
@@ -327,8 +347,21 @@ impl CachedFile {
         spawn_local(async move { drop(cache.delete(&key, Some(version)).await) });
     }
 
-    fn lease_name(&self) -> String {
-        format!("weightstream load {}", self.key)
+    /// The lease of this page. Acquires it if no other tab holds it; `None` if one does.
+    ///
+    /// # Errors
+    /// Those of [`Lock::try_now`].
+    async fn try_lease(&self) -> Result<Option<Rc<Lease>>, JsValue> {
+        let own = || self.lease.borrow().upgrade().filter(|lease| lease.is_held());
+        if let Some(lease) = own() {
+            return Ok(Some(lease));
+        }
+        let lock = Lock::try_now(&format!("weightstream load {}", self.key)).await?;
+        let lease = lock.map(Lease::new);
+        if let Some(lease) = &lease {
+            *self.lease.borrow_mut() = Rc::downgrade(lease);
+        }
+        Ok(lease.or_else(own)) // another connection of this page may have acquired it meanwhile
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes downloaded bytes to the cache, in pieces and in the background.
 
+use super::lease::Lease;
 use super::{CachedFile, Version};
-use crate::browser::lock::Lock;
 use crate::cache::{PIECE_BYTES, end_of_piece};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ pub(super) struct CacheWriter {
     /// The version of the file; `None` if the bytes cannot be cached.
     pub(super) version: Option<Version>,
     /// The lease of this page, held until all writes have ended.
-    pub(super) lease: Option<Rc<Lock>>,
+    pub(super) lease: Option<Rc<Lease>>,
 }
 
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use super::{Client, FetchSource, head_of, header};
 use crate::browser::timer::pause;
+#[cfg(feature = "web-workers")]
+use crate::cache::key::without_fragment;
 use crate::error::Result;
 use crate::hub::{self, Address, HubFile, Redirect, Reply};
 use crate::source::Buffer;
@@ -49,11 +51,11 @@ impl FetchSource {
     }
 
     /// The URL that names the file in a cache: that of a pinned file does not contain the commit, so that it is found
-    /// without a connection to the hub, too.
+    /// without a connection to the hub, too. It has no fragment.
     #[cfg(feature = "web-workers")]
     pub(crate) fn cache_url(&self) -> String {
         let unpinned = self.hub_file.as_ref().and_then(|file| file.repository.unpinned(&self.url));
-        unpinned.unwrap_or_else(|| self.url.clone())
+        without_fragment(&unpinned.unwrap_or_else(|| self.url.clone())).to_owned()
     }
 
     /// Requests the URL that the hub redirected to before, while it is valid, and otherwise asks the hub.

@@ -899,7 +899,8 @@ export class RemoteFile {
   response(): Response;
   /**
    * Downloads the whole file to the origin private file system and returns it as a `File` on disk, which can be cloned,
-   * posted to workers, and given an object URL. A later call for the same URL replaces the file; `deleteCached` and
+   * posted to workers, and given an object URL. A later call for the same URL replaces the file once its own download
+   * has ended. `listCached` lists the file under the name that the URL has in the cache, and `deleteCached` and
    * `clearCache` delete it.
    *
    * Rejects with `UNSUPPORTED` if the browser cannot write such files.
@@ -926,7 +927,7 @@ export interface Fit {
   readonly byteLength: number;
   /** The storage of the cache. A model that does not fit can be loaded all the same, but not all of it is cached. */
   readonly storage: {
-    /** The bytes of the model that are not cached yet; 0 if they will not be cached. */
+    /** The bytes of the model that are not cached yet; 0 if they will not be cached, as in a private window. */
     readonly needed: number;
     /** The bytes that can be stored: in browsers what `navigator.storage.estimate()` leaves of the quota. */
     readonly available: number | undefined;
@@ -945,8 +946,8 @@ export interface Fit {
      */
     readonly limit: number | undefined;
     /**
-     * `false` if no `ArrayBuffer` of the length of the largest tensor can be allocated, or if the tensors need more
-     * than `limit`. `undefined` if that is not known.
+     * `false` if no `ArrayBuffer` of the length of the largest tensor can be allocated, which has less than 4 GiB, or
+     * if the tensors need more than `limit`. `undefined` if that is not known.
      */
     readonly fits: boolean | undefined;
   };
@@ -964,9 +965,12 @@ export interface Fit {
  */
 export function willFit(source: Exclude<Source, Response>, options?: OpenOptions): Promise<Fit>;
 
-/** A cached file, complete or in part. A file that was loaded with different credentials is listed once for each. */
+/**
+ * A cached file, complete or in part. A file that was loaded with different credentials is listed once for each, and
+ * once more for a copy that `RemoteFile.file()` has written.
+ */
 export interface CachedFile {
-  /** The URL without its signature, or the name that `cacheKey` returned. */
+  /** The URL without its fragment and its signature, or the name that `cacheKey` returned. */
   readonly url: string;
   /** The number of bytes on the disk. */
   readonly cachedBytes: number;
@@ -1074,8 +1078,12 @@ export interface InitOptions {
  * `.wasm` file or the script of the workers is not beside the script, or if the module is already loaded: after that,
  * `open` uses no URL of its own. Calls after the first do not start the module again.
  *
- * Rejects with `UNSUPPORTED` if the browser has no WebAssembly SIMD, with `INTERNAL` if the module cannot be loaded,
- * and with `INVALID_ARGUMENT` for unknown options.
+ * In browsers it also fetches what a page may need later: the rest of the module and the scripts of the workers, so
+ * that a service worker of the app can keep them for a page that is offline. It does not reject if it cannot fetch them.
+ *
+ * Rejects with `UNSUPPORTED` if the browser has no WebAssembly SIMD, with `NETWORK` if the module cannot be loaded
+ * because the browser is offline, with `INTERNAL` if it cannot be loaded for another reason, and with
+ * `INVALID_ARGUMENT` for unknown options.
  */
 export function init(given?: ModuleSource | InitOptions): Promise<void>;
 

@@ -2,7 +2,8 @@
 // The deferred part of the module: formats and decoders that most models do not need. It is loaded when a model needs
 // it, and runs in the instance of the main part, whose memory and table it uses. A module that is not split has none.
 import { setDeferred } from "./weightstream_glue.js";
-import { currentExports } from "./weightstream.guard.js";
+import { currentExports, messageOf } from "./weightstream.guard.js";
+import { offlineAdvice } from "./weightstream.policy.js";
 
 /** @import { PackageWorker } from "./weightstream_glue.js" */
 
@@ -66,7 +67,9 @@ async function load() {
 
 /** @param {string} url */
 async function compile(url) {
-  const response = await fetch(url, { credentials: "same-origin" });
+  const response = await fetch(url, { credentials: "same-origin" }).catch((cause) => {
+    throw new Error(`${url}: ${messageOf(cause)}. ${offlineAdvice()}`.trim(), { cause });
+  });
   if (!response.ok) throw new Error(`${url}: the server responded with status ${response.status}`);
   const isWasm = response.headers.get("Content-Type") === "application/wasm";
   return isWasm ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());

@@ -32,6 +32,9 @@ const TYPES = /** @type {Record<string, string>} */ ({
   mjs: "text/javascript",
 });
 
+/** What the adapters of runtimes ask a file. */
+export const IS_CACHING = Symbol("isCaching");
+
 /** @type {typeof Api.openFile} */
 export async function openFile(source, given) {
   const { maxMemory, type, onProgress, ...others } = options.fileOptions(given);
@@ -168,10 +171,15 @@ export class RemoteFile {
 
   file() {
     this.#knownLength("file");
-    return (this.#stored ??= storedFile(this).catch((error) => {
+    return (this.#stored ??= storedFile(this, callModule(() => this.#file.cacheName)).catch((error) => {
       this.#stored = undefined; // a later call tries again
       throw error;
     }));
+  }
+
+  /** Whether what is downloaded is cached, as far as it is known. */
+  get [IS_CACHING]() {
+    return !this.#isClosed && callModule(() => this.#file.isCaching);
   }
 
   close() {

@@ -22,7 +22,30 @@ const CHECK_BYTES = 64 << 20;
 /** Values of up to this size are stored even if the folder is full: the heads of files, and when they were used. */
 const SMALL_BYTES = 4096;
 
-const cacheFolder = () => process.env.WEIGHTSTREAM_CACHE || join(systemFolder(), "weightstream");
+/**
+ * Throws if the platform does not say where the user's files are.
+ *
+ * @returns {string}
+ */
+const cacheFolder = () => environment("WEIGHTSTREAM_CACHE") || join(systemFolder(), "weightstream");
+
+/** Throws if a setting is invalid. */
+export const checkCache = () => void maxCacheBytes();
+
+const maxCacheBytes = () => sizeOf(environment("WEIGHTSTREAM_CACHE_SIZE"));
+
+/**
+ * A variable of the environment; undefined if Deno may not read it.
+ *
+ * @param {string} name
+ */
+function environment(name) {
+  try {
+    return process.env[name];
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * The free space of the folder's file system, and the free memory.
@@ -30,32 +53,53 @@ const cacheFolder = () => process.env.WEIGHTSTREAM_CACHE || join(systemFolder(),
  * @returns {Promise<Space>}
  */
 export async function freeSpace() {
-  return { storage: await freeStorage(resolve(cacheFolder())), memory: process.availableMemory?.() ?? freemem() };
+  return { storage: await freeStorage(), memory: freeMemory() };
+}
+
+/** Undefined if Deno may not say it. */
+function freeMemory() {
+  try {
+    return process.availableMemory?.() ?? freemem();
+  } catch {
+    return undefined;
+  }
+}
+
+async function freeStorage() {
+  try {
+    return await freeStorageAt(resolve(cacheFolder()));
+  } catch {
+    return undefined;
+  }
 }
 
 /**
  * @param {string} folder
  * @returns {Promise<number | undefined>}
  */
-async function freeStorage(folder) {
+async function freeStorageAt(folder) {
   try {
     const { bavail, bsize } = await statfs(folder);
     return bavail * bsize;
   } catch (error) {
     const isMissing = /** @type {NodeJS.ErrnoException} */ (error)?.code === "ENOENT";
-    return isMissing && dirname(folder) !== folder ? freeStorage(dirname(folder)) : undefined;
+    return isMissing && dirname(folder) !== folder ? freeStorageAt(dirname(folder)) : undefined;
   }
 }
 
-/** @returns {WeightCache} */
+/**
+ * The settings are read when the cache is used, so that they do not concern other loads.
+ *
+ * @returns {WeightCache}
+ */
 export function folderCache() {
-  const folder = cacheFolder();
-  const maxBytes = sizeOf(process.env.WEIGHTSTREAM_CACHE_SIZE);
-  const pathOf = (/** @type {string} */ key) => join(folder, key);
+  const pathOf = (/** @type {string} */ key) => join(cacheFolder(), key);
   let availableBytes = 0;
 
   /** @param {number} byteLength */
   async function reserve(byteLength) {
+    const folder = cacheFolder();
+    const maxBytes = maxCacheBytes();
     if (availableBytes < byteLength) availableBytes = Math.min(await spaceIn(folder, maxBytes), CHECK_BYTES);
     if (availableBytes < byteLength) {
       const limit = maxBytes === undefined ? "half of the disk space that other files leave" : `${maxBytes} bytes`;
@@ -66,7 +110,7 @@ export function folderCache() {
   }
 
   return {
-    get: (key) => readFile(pathOf(key)).catch(ifMissing),
+    get: async (key) => readFile(pathOf(key)).catch(ifMissing),
     async set(key, bytes) {
       if (bytes.byteLength > SMALL_BYTES) await reserve(bytes.byteLength);
       const unfinished = pathOf(UNFINISHED + randomUUID());
@@ -77,14 +121,14 @@ export function folderCache() {
       };
       await write().catch(async (error) => {
         if (error.code !== "ENOENT") return discard(error);
-        await mkdir(folder, { recursive: true });
+        await mkdir(cacheFolder(), { recursive: true });
         await write().catch(discard);
       });
       await rename(unfinished, pathOf(key)).catch(discard);
     },
-    delete: (key) => unlink(pathOf(key)).catch(ifMissing),
+    delete: async (key) => unlink(pathOf(key)).catch(ifMissing),
     async keys() {
-      const names = (await readdir(folder).catch(ifMissing)) ?? [];
+      const names = (await readdir(cacheFolder()).catch(ifMissing)) ?? [];
       return names.filter((name) => !name.startsWith(UNFINISHED));
     },
   };
@@ -124,10 +168,9 @@ function sizeOf(text) {
 
 /** The folder of the system for data that programs can fetch again. */
 function systemFolder() {
-  const { LOCALAPPDATA, XDG_CACHE_HOME } = process.env;
-  if (process.platform === "win32") return LOCALAPPDATA || join(homedir(), "AppData", "Local");
+  if (process.platform === "win32") return environment("LOCALAPPDATA") || join(homedir(), "AppData", "Local");
   if (process.platform === "darwin") return join(homedir(), "Library", "Caches");
-  return XDG_CACHE_HOME || join(homedir(), ".cache");
+  return environment("XDG_CACHE_HOME") || join(homedir(), ".cache");
 }
 
 /** @param {NodeJS.ErrnoException} error */

@@ -1,7 +1,7 @@
 // @ts-check
 // The public API of the package, which weightstream.d.ts documents. It checks options; the WebAssembly module does the
 // work.
-import { Loader, cacheClear, cacheDelete, cacheList, thisModule } from "./weightstream_glue.js";
+import { Loader, cacheClear, cacheDelete, cacheList, cacheNames, thisModule } from "./weightstream_glue.js";
 import { checkAborted, untilAborted } from "./weightstream.abort.js";
 import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
@@ -14,10 +14,11 @@ import { hasWorkers, holding, newWorker } from "./weightstream.location.js";
 import { callModule, crash, dispose, init, instance, settle } from "./weightstream.module.js";
 import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
+import { offlineAdvice } from "./weightstream.policy.js";
 import { numbered } from "./weightstream.progress.js";
 import { prepared, withSignature } from "./weightstream.source.js";
 import { cachePersisted, fitOf } from "./weightstream.storage.js";
-import { deleteStoredFiles } from "./weightstream.stored.js";
+import { deleteStoredFiles, storedFiles } from "./weightstream.stored.js";
 import { absolute, explained, textOf, urlOf } from "./weightstream.url.js";
 import { modelBlob } from "./weightstream.view.js";
 
@@ -26,11 +27,13 @@ import { modelBlob } from "./weightstream.view.js";
 /** @import { Settle } from "./weightstream.module.js" */
 /** @import { Target } from "./weightstream.gpu.js" */
 
-export { LoadError, init };
+export { LoadError };
+export { init } from "./weightstream.offline.js";
 export { RemoteFile, openFile } from "./weightstream.file.js";
 export { combineProgress } from "./weightstream.progress.js";
 
 const FILES = Symbol("files");
+const IS_CACHING = Symbol("isCaching");
 
 /** @implements {Api.StreamingLoader} */
 export class StreamingLoader {
@@ -227,6 +230,11 @@ export class StreamingLoader {
     return callModule(() => /** @type {Loader} */ (this.#usableLoader).files());
   }
 
+  /** Whether what a loader in this thread downloads is cached. */
+  get [IS_CACHING]() {
+    return callModule(() => /** @type {Loader} */ (this.#usableLoader).isCaching);
+  }
+
   close() {
     if (!this.#isLost) callModule(() => this.#loader.close());
   }
@@ -261,13 +269,14 @@ export async function willFit(source, given) {
     const tensors = await loader.loadIndex();
     // Bytes of other credentials cannot be distinguished.
     const isPrivate = headers !== undefined || credentials === "include" || checked.hub?.token !== undefined;
-    const cached = isRequested && !isPrivate ? await listCached().catch(() => []) : [];
+    const cached = isRequested && !isPrivate ? await settle(() => cacheList()).catch(() => []) : [];
     /** @type {string[]} */
     const files = loader[FILES]();
     const names = new Set(files.map((url) => general(cacheKey?.(url) ?? url)));
     const ofModel = cached.filter(({ url }) => names.has(general(url)));
     const cachedBytes = ofModel.reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
-    return await fitOf(tensors, address, cache, ofModel.length > names.size ? 0 : cachedBytes);
+    const isCaching = isRequested && loader[IS_CACHING];
+    return await fitOf(tensors, isCaching, cache, ofModel.length > names.size ? 0 : cachedBytes);
   } finally {
     loader.close();
   }
@@ -276,7 +285,7 @@ export async function willFit(source, given) {
 /** @type {typeof Api.listCached} */
 export async function listCached() {
   await init();
-  return settle(() => cacheList());
+  return [...(await settle(() => cacheList())), ...(await storedFiles())];
 }
 
 /** @type {typeof Api.cachedBytes} */
@@ -289,8 +298,9 @@ export async function deleteCached(url) {
   const address = urlOf(url);
   if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass the \`url\` that listCached() returns`);
   await init();
-  await deleteStoredFiles(address);
-  return settle(() => cacheDelete(address, typeof url === "string" ? url : address));
+  const names = callModule(() => cacheNames(address, typeof url === "string" ? url : address));
+  await deleteStoredFiles(names);
+  return settle(() => cacheDelete(names));
 }
 
 /** @type {typeof Api.clearCache} */
@@ -326,7 +336,8 @@ async function openInWorker(source, { fetch, cache, cacheKey, ...others }) {
   try {
     remote = await import("./weightstream.remote.js");
   } catch (cause) {
-    return { workersError: `weightstream.remote.js cannot be loaded: ${messageOf(cause)}` };
+    const reason = `weightstream.remote.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}`;
+    return { workersError: reason.trim() };
   }
   checkAborted(others.signal);
   const plain = typeof cache === "string" ? { cache } : {}; // `checkForWorker` has refused an object

@@ -9,13 +9,14 @@ import { startWorker } from "./weightstream.policy.js";
 
 /**
  * What an entry point has for its platform: the module, a worker (with a script of its own or the given one), the
- * storage of the cache, the space for it, the URL of a text that is not one, the `fetch` for URLs that the platform
- * does not fetch, what its errors mean, and how to keep the process running.
+ * storage of the cache and a check of its settings, the space for it, the URL of a text that is not one, the `fetch` for
+ * URLs that the platform does not fetch, what its errors mean, and how to keep the process running.
  *
  * @typedef {object} Parts
  * @property {() => ModuleSource | Promise<ModuleSource>} [module]
  * @property {(url?: string | URL) => PackageWorker} [worker]
  * @property {() => WeightCache} [cache]
+ * @property {() => void} [checkCache]
  * @property {() => Promise<Space>} [space]
  * @property {(text: string) => string | undefined} [urlOf]
  * @property {(url: string) => typeof fetch | undefined} [fetchOf]
@@ -59,6 +60,9 @@ let cache;
 /** The storage of the entry point. */
 export const ownCache = () => (cache ??= ofEntry.cache?.());
 
+/** Throws if the storage of the entry point has invalid settings. */
+export const checkOwnCache = () => ofEntry.checkCache?.();
+
 /** The space of the platform of the entry point, if it is no browser. */
 export const platformSpace = () => ofEntry.space?.();
 
@@ -85,6 +89,17 @@ export function ownOptions(source) {
  * @param {ErrorFields} error
  */
 export const explained = (error) => ofEntry.explain?.(error) ?? error;
+
+/**
+ * A timer that does not keep the process running.
+ *
+ * @param {ReturnType<typeof setTimeout>} timer
+ */
+export function released(timer) {
+  if (typeof timer === "object") /** @type {any} */ (timer).unref();
+  else /** @type {any} */ (globalThis).Deno?.unrefTimer(timer);
+  return timer;
+}
 
 /** Keeps the process running until the returned function is called. */
 export const hold = () => ofEntry.hold?.() ?? (() => {});
@@ -128,8 +143,16 @@ export function newWorker() {
   if (given.worker) return given.worker();
   if (ofEntry.worker) return ofEntry.worker(given.workerUrl);
   if (!hasWorkers()) throw new Error("Worker is not available in this context");
-  const url = given.workerUrl ?? unmoved("weightstream.worker.js");
-  return startWorker(url ?? new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+  return startWorker(workerSource(), { type: "module" });
+}
+
+const workerSource = () =>
+  given.workerUrl ?? unmoved("weightstream.worker.js") ?? new URL("weightstream.worker.js", import.meta.url);
+
+/** The URLs of the files that a page may need later: the script of its workers and the other part of the module. */
+export function laterSources() {
+  if (ofEntry.module) return []; // the entry point contains them
+  return [...(given.worker ? [] : [String(workerSource())]), deferredSource()];
 }
 
 /**

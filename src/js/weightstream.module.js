@@ -18,7 +18,7 @@ import {
   deferredSource, hold, moduleSource, newWorker, ownCache, setWorkerOptions,
 } from "./weightstream.location.js";
 import { initOptions } from "./weightstream.options.js";
-import { isForbidden, moduleAdvice, requestAdvice, watchPolicy } from "./weightstream.policy.js";
+import { isForbidden, moduleAdvice, offlineAdvice, requestAdvice, watchPolicy } from "./weightstream.policy.js";
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { PackageWorker } from "./weightstream_glue.js" */
@@ -48,7 +48,11 @@ let earlyError;
 // A module with the type of a function that returns a v128.
 const SIMD_MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b]);
 
-/** @type {typeof Api.init} */
+/**
+ * Starts the module, unless it is started already.
+ *
+ * @type {typeof Api.init}
+ */
 export async function init(given) {
   const { module, ...workers } = initOptions(given);
   if (!globalThis.WebAssembly?.validate(SIMD_MODULE)) throw fail({
@@ -110,6 +114,8 @@ function startError(cause, ofPolicy) {
     message: what + "The browser does not have enough memory: close other tabs, or release what is no longer needed.",
     cause,
   });
+  const offline = offlineAdvice().trim();
+  if (offline) return fail({ code: "NETWORK", message: what + offline, cause });
   const advice = ofPolicy ?? "Check that the `.wasm` files of the package are served beside weightstream.js, call " +
     "init() with the URL of weightstream_bg.wasm, or import \"weightstream/inline\". With Vite, add " +
     "\"weightstream\" to `optimizeDeps.exclude` in its configuration.";

@@ -4,7 +4,7 @@
 import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { explainFile, fetchFile } from "./weightstream.file_fetch.js";
-import { folderCache, freeSpace } from "./weightstream.folder_cache.js";
+import { checkCache, folderCache, freeSpace } from "./weightstream.folder_cache.js";
 import { setParts } from "./weightstream.location.js";
 import { ThreadWorker } from "./weightstream.thread.js";
 
@@ -14,6 +14,7 @@ setParts({
   module: () => readFile(new URL("weightstream_bg.wasm", import.meta.url)),
   worker: (url = new URL("weightstream.node_worker.js", import.meta.url)) => new ThreadWorker(url),
   cache: folderCache,
+  checkCache,
   space: freeSpace,
   urlOf: (text) => (/^[a-z][a-z\d+.-]+:/i.test(text) ? undefined : pathToFileURL(text).href),
   fetchOf: (url) => (url.startsWith("file:") ? fetchFile : undefined),

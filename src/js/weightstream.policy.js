@@ -97,9 +97,16 @@ async function explain(worker, event, url) {
   event.preventDefault();
   await reported();
   const isForbidden = violations?.some(({ directive }) => /^(worker|child|script)-src/.test(directive));
-  const message = isForbidden ? allow("worker-src", url) : globalThis.origin === "null" ? WITHOUT_ORIGIN : "";
+  const other = globalThis.origin === "null" ? WITHOUT_ORIGIN : offlineAdvice().trim();
+  const message = isForbidden ? allow("worker-src", url) : other;
   worker.dispatchEvent(new ErrorEvent("error", { message, cancelable: true }));
 }
+
+/** Why a file of the package cannot be loaded, if the browser is offline; otherwise an empty string. */
+export const offlineAdvice = () => (globalThis.navigator?.onLine === false
+  ? "The browser is offline, and this file of the package was not kept: load it while the browser is online, and " +
+    "keep it with a service worker. "
+  : "");
 
 /**
  * What to change if the page's policy is why the module cannot be loaded or compiled.

@@ -2,6 +2,8 @@
 // Files that stay open for a while after a request for their first byte. Runtimes ask for the length of a file in this
 // way before they load it. Opening a file requests its first 64 KiB, which the load then need not request again.
 
+import { released } from "./weightstream.location.js";
+
 /** @import { RemoteFile } from "./weightstream.js" */
 
 /** How long a file stays open for the request that follows. Runtimes make it at once. */
@@ -19,7 +21,7 @@ export class ProbedFiles {
    */
   keep(url, headers, file) {
     this.take(url, headers)?.close();
-    const timer = setTimeout(() => this.take(url, headers)?.close(), KEPT_MS);
+    const timer = released(setTimeout(() => this.take(url, headers)?.close(), KEPT_MS));
     this.#files.set(keyOf(url, headers), { file, timer });
   }
 

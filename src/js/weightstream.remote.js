@@ -3,7 +3,7 @@
 // weightstream.worker.js.
 import { fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
-import { hold } from "./weightstream.location.js";
+import { hold, released } from "./weightstream.location.js";
 
 /** @import * as Api from "./weightstream.js" */
 /**
@@ -133,8 +133,7 @@ function keepIdle(worker) {
   };
   worker.onmessage = ({ data }) => data.crash && drop();
   worker.onerror = worker.onmessageerror = drop;
-  const timer = setTimeout(drop, IDLE_TIMEOUT_MS);
-  /** @type {any} */ (timer).unref?.(); // an idle worker must not keep Node.js running
+  const timer = released(setTimeout(drop, IDLE_TIMEOUT_MS)); // an idle worker must not keep the process running
   idleWorker = { worker, startError: Promise.resolve(undefined), timer };
 }
 

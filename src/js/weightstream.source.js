@@ -4,8 +4,9 @@
 import { getter, invalidValue, shown, tryGet } from "./weightstream.check.js";
 import { fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
-import { ownOptions } from "./weightstream.location.js";
+import { checkOwnCache, ownOptions } from "./weightstream.location.js";
 import { isResponse, onceOptions } from "./weightstream.once.js";
+import { offlineAdvice } from "./weightstream.policy.js";
 import { absolute, textOf } from "./weightstream.url.js";
 
 /** @import { CheckedSource } from "./weightstream_glue.js" */
@@ -31,7 +32,7 @@ const MAX_FILES = 10_000;
  * Checks a source, and adds the options that it needs itself. Dropped items are read before the first `await`, after
  * which they are empty.
  *
- * @template {{ fetch?: typeof fetch | undefined }} Options
+ * @template {{ fetch?: typeof fetch | undefined, cache?: unknown }} Options
  * @param {unknown} source
  * @param {Options} options
  * @returns {Promise<{ source: CheckedSource, options: Options }>}
@@ -42,7 +43,9 @@ export async function prepared(source, options) {
     return { source: url, options: { ...options, ...own } };
   }
   const checked = await sourceOf(source, options.fetch !== undefined);
-  return { source: checked, options: { ...ownOptions(checked), ...options } };
+  const all = { ...ownOptions(checked), ...options };
+  if (typeof checked === "string" && (all.cache ?? "auto") === "auto") checkOwnCache();
+  return { source: checked, options: all };
 }
 
 /** @type {typeof import("./weightstream.signature.js") | undefined} */
@@ -72,8 +75,8 @@ export async function withSignature(ready, given) {
   try {
     signatures ??= await import("./weightstream.signature.js");
   } catch (cause) {
-    const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. Serve all files of the ` +
-      "package. Service workers must import weightstream/service-worker.";
+    const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}Serve all ` +
+      "files of the package. Service workers must import weightstream/service-worker.";
     throw fail({ code: "UNSUPPORTED", message, cause });
   }
   const signature = await signatures.verifiedSignature(options.signature, source, options);

@@ -1,12 +1,33 @@
 // @ts-check
 // What the platform says about its storage and memory. Everything that it does not say is undefined.
-import { platformSpace } from "./weightstream.location.js";
+import { platformSpace, released } from "./weightstream.location.js";
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { CheckedOpenOptions } from "./weightstream_glue.js" */
 
+/** How long to wait for an answer of the platform, which takes a few milliseconds. */
+const ANSWER_MS = 1_000;
+
+/** Buffers of the module: their positions have 32 bits. */
+const MAX_BUFFER_BYTES = 2 ** 32 - 1;
+
 /** Values of `navigator.deviceMemory` from this one on may stand for any larger memory. */
 const MAX_DEVICE_MEMORY_GIB = 8;
+
+/**
+ * The answer of the platform's storage, which may never come. Rejects then.
+ *
+ * @template T
+ * @param {Promise<T> | undefined} answer
+ * @returns {Promise<T>}
+ */
+export function answered(answer) {
+  return new Promise((resolve, reject) => {
+    const stalled = () => reject(new Error("the storage of the browser does not answer"));
+    const timer = released(setTimeout(stalled, ANSWER_MS));
+    Promise.resolve(/** @type {Promise<T>} */ (answer)).then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
 
 /**
  * Whether the cache of a model at a URL is exempt from eviction. Undefined if the platform does not say so, and if
@@ -24,7 +45,7 @@ export async function cachePersisted(source, cache) {
 /** @returns {Promise<boolean | undefined>} */
 async function persisted() {
   try {
-    return await globalThis.navigator?.storage?.persisted?.();
+    return await answered(globalThis.navigator?.storage?.persisted?.());
   } catch {
     return undefined; // for example in a document without an origin
   }
@@ -40,16 +61,16 @@ const isCached = (source, cache) => typeof source === "string" && /^(https?|hf):
  * Compares a model with the storage and the memory of the platform.
  *
  * @param {readonly Api.TensorInfo[]} tensors
- * @param {unknown} source
+ * @param {boolean} isCaching Whether the model will be cached.
  * @param {CheckedOpenOptions["cache"]} cache
  * @param {number} cachedBytes How much of the model is cached.
  * @returns {Promise<Api.Fit>}
  */
-export async function fitOf(tensors, source, cache, cachedBytes) {
+export async function fitOf(tensors, isCaching, cache, cachedBytes) {
   const components = tensors.flatMap(({ components }) => components);
   const byteLength = components.reduce((sum, { storedByteLength }) => sum + storedByteLength, 0);
   const [space, isPersisted] = await Promise.all([platformSpace() ?? browserSpace(), persisted()]);
-  const needed = isCached(source, cache) ? Math.max(0, byteLength - cachedBytes) : 0;
+  const needed = isCaching ? Math.max(0, byteLength - cachedBytes) : 0;
   const available = typeof cache === "object" ? undefined : space.storage;
   return {
     byteLength,
@@ -82,11 +103,13 @@ const isAtMost = (needed, available) =>
   needed === undefined || available === undefined ? undefined : needed <= available;
 
 /**
- * Whether there can be a buffer of this length: engines limit it, and only an attempt shows how.
+ * Whether there can be a buffer of this length: engines limit it below the limit of the module, and only an attempt
+ * shows how.
  *
  * @param {number} length
  */
 function canAllocate(length) {
+  if (length > MAX_BUFFER_BYTES) return false;
   try {
     const buffer = /** @type {any} */ (new ArrayBuffer(length));
     buffer.transfer?.(0); // frees it now
@@ -101,7 +124,7 @@ function canAllocate(length) {
 /** @returns {Promise<Space>} */
 async function browserSpace() {
   const { navigator } = /** @type {any} */ (globalThis);
-  const { quota, usage } = (await navigator?.storage?.estimate?.().catch(() => undefined)) ?? {};
+  const { quota, usage } = (await answered(navigator?.storage?.estimate?.()).catch(() => undefined)) ?? {};
   const storage = quota === undefined ? undefined : Math.max(0, quota - (usage ?? 0));
   const gib = navigator?.deviceMemory;
   if (gib === undefined) return { storage };

@@ -2,30 +2,41 @@
 // Real files in the origin private file system, for what a lazy Blob cannot do.
 import { LoadError, fail } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
+import { answered } from "./weightstream.storage.js";
 
+/** @import { CachedFile } from "./weightstream.js" */
 /** @import { RemoteFile } from "./weightstream.file.js" */
 
-/** The folder of the files. `clearCache` deletes it. */
+/** The folder of the files, with a folder for each name in the cache. `clearCache` deletes it. */
 const FOLDER = "weightstream files";
 
+/** A file with the name in the cache. The other files of its folder are downloads. */
+const NAME = "name";
+
+/** A download that was not finished after this time belongs to a page that was closed. */
+const MAX_UNFINISHED_MS = 24 * 60 * 60 * 1000;
+
 /**
- * Writes a file to the origin private file system, and returns it once all of it was written and verified.
+ * Writes a file to the origin private file system, and returns it once all of it was written and verified. It then
+ * replaces the files that earlier calls for the same name have written.
  *
  * @param {RemoteFile} remote
+ * @param {string | undefined} name Its name in the cache.
  * @returns {Promise<File>}
  */
-export async function storedFile(remote) {
+export async function storedFile(remote, name) {
+  const own = crypto.randomUUID(); // a call that fails must not touch the files of others
   try {
-    const folder = await (await root()).getDirectoryHandle(FOLDER, { create: true });
-    const name = await hash(remote.url || crypto.randomUUID()); // files without a URL do not replace each other
-    const handle = await folder.getFileHandle(name, { create: true });
+    const all = await (await root()).getDirectoryHandle(FOLDER, { create: true });
+    const folder = await all.getDirectoryHandle(name === undefined ? own : await hashOf(name), { create: true });
     try {
-      // Closing it replaces the file at once, so that an interrupted download leaves an empty file.
-      await remote.stream().pipeTo(await handle.createWritable());
-      const written = await handle.getFile();
+      await new Blob([name ?? ""]).stream().pipeTo(await writable(folder, NAME));
+      await remote.stream().pipeTo(await writable(folder, own));
+      const written = await (await folder.getFileHandle(own)).getFile();
+      await deleteReplaced(folder, own);
       return new File([written], remote.url.split("/").pop() ?? "", { type: remote.type });
     } catch (error) {
-      await folder.removeEntry(name).catch(() => {});
+      await folder.removeEntry(own).catch(() => {});
       throw error;
     }
   } catch (error) {
@@ -36,21 +47,86 @@ export async function storedFile(remote) {
 }
 
 /**
- * Deletes all stored files, or that of one URL.
- *
- * @param {string} [url]
+ * @param {FileSystemDirectoryHandle} folder
+ * @param {string} name
  */
-export async function deleteStoredFiles(url) {
-  const storage = await root().catch(() => undefined); // without storage, as in private windows, there are no files
-  if (!storage) return;
+const writable = async (folder, name) => (await folder.getFileHandle(name, { create: true })).createWritable();
+
+/**
+ * Deletes the other downloads in a folder, except those that another page may be writing: they are empty until then.
+ *
+ * @param {FileSystemDirectoryHandle} folder
+ * @param {string} own
+ */
+async function deleteReplaced(folder, own) {
+  for await (const { name, size, lastModified } of downloads(folder)) {
+    const isUnfinished = size === 0 && Date.now() - lastModified < MAX_UNFINISHED_MS;
+    if (name !== own && !isUnfinished) await folder.removeEntry(name).catch(() => {}); // the next call tries again
+  }
+}
+
+/** @param {FileSystemDirectoryHandle} folder */
+async function* downloads(folder) {
+  for await (const entry of folder.values()) {
+    if (entry.kind === "file" && entry.name !== NAME) yield await /** @type {FileSystemFileHandle} */ (entry).getFile();
+  }
+}
+
+/**
+ * Lists the stored files under their names in the cache.
+ *
+ * @returns {Promise<CachedFile[]>}
+ */
+export async function storedFiles() {
+  /** @type {CachedFile[]} */
+  const files = [];
+  await inFolder(async (all) => {
+    for await (const entry of all.values()) {
+      if (entry.kind !== "directory") continue;
+      const folder = /** @type {FileSystemDirectoryHandle} */ (entry);
+      const url = await (await (await folder.getFileHandle(NAME)).getFile()).text();
+      for await (const { size, lastModified } of downloads(folder)) {
+        if (size > 0) files.push({ url, cachedBytes: size, byteLength: size, lastUsed: new Date(lastModified) });
+      }
+    }
+  }, "listed");
+  return files;
+}
+
+/**
+ * Deletes all stored files, or those with one of these names in the cache.
+ *
+ * @param {string[]} [names]
+ */
+export async function deleteStoredFiles(names) {
+  if (!names) return inStorage((storage) => storage.removeEntry(FOLDER, { recursive: true }), "deleted");
+  for (const name of new Set(names)) {
+    const hash = await hashOf(name);
+    await inFolder((all) => all.removeEntry(hash, { recursive: true }), "deleted");
+  }
+}
+
+/**
+ * @param {(folder: FileSystemDirectoryHandle) => Promise<void>} work
+ * @param {string} what
+ */
+const inFolder = (work, what) =>
+  inStorage(async (storage) => work(await storage.getDirectoryHandle(FOLDER)), what);
+
+/**
+ * Does something with the stored files, unless there are none.
+ *
+ * @param {(storage: FileSystemDirectoryHandle) => Promise<void>} work
+ * @param {string} what What `work` does, for errors.
+ */
+async function inStorage(work, what) {
   try {
-    if (url === undefined) return await storage.removeEntry(FOLDER, { recursive: true });
-    const folder = await storage.getDirectoryHandle(FOLDER);
-    await folder.removeEntry(await hash(url));
+    await work(await root());
   } catch (error) {
-    const isAbsent = /** @type {any} */ (error)?.name === "NotFoundError";
-    const message = `Stored files cannot be deleted: ${messageOf(error)}.`;
-    if (!isAbsent) throw fail({ code: "IO", message, cause: error });
+    const { name, code } = /** @type {any} */ (error);
+    // Without storage, as in private windows, there are no files.
+    if (name === "NotFoundError" || name === "SecurityError" || code === "UNSUPPORTED") return;
+    throw fail({ code: "IO", message: `Stored files cannot be ${what}: ${messageOf(error)}.`, cause: error });
   }
 }
 
@@ -60,11 +136,11 @@ async function root() {
     const message = "This browser cannot write files to the origin private file system. Use blob() or stream().";
     throw fail({ code: "UNSUPPORTED", message });
   }
-  return storage.getDirectory();
+  return answered(storage.getDirectory());
 }
 
-/** @param {string} text */
-async function hash(text) {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+/** @param {string} name */
+async function hashOf(name) {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`file ${name}`));
   return Array.from(new Uint8Array(digest).subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

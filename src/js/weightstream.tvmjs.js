@@ -1,14 +1,14 @@
 // @ts-check
 // `weightstream/tvmjs`: the files of a model for the TVM runtime, and for web-llm.
 import { cacheFind } from "./weightstream_glue.js";
-import { openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
+import { IS_CACHING, openFile } from "./weightstream.file.js";
 import { init, settle } from "./weightstream.module.js";
 import { artifactOptions, names } from "./weightstream.options.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.tvmjs.js" */
-/** @import { RemoteFile } from "./weightstream.js" */
+/** @import { RemoteFile } from "./weightstream.file.js" */
 
 export { prefill } from "./weightstream.prefill.js";
 
@@ -26,9 +26,7 @@ const READ = new Map([
 export class ArtifactCache {
   #options;
   #digests;
-  /** Whether files are cached, as far as it is known. Files that are not cached must not be downloaded in advance. */
-  #isCaching;
-  /** @type {Set<string>} The files that are known to be cached completely, so that they need not be read again. */
+  /** @type {Set<string>} The files that were read to their end. They need not be read again while they are cached. */
   #complete = new Set();
 
   /** @param {Api.ArtifactCacheOptions} [given] */
@@ -36,7 +34,6 @@ export class ArtifactCache {
     const { digests, ...options } = artifactOptions(given);
     this.#options = options;
     this.#digests = digests;
-    this.#isCaching = options.cache !== "none";
   }
 
   /** @param {readonly string[]} keys */
@@ -69,13 +66,18 @@ export class ArtifactCache {
   async addToCache(url, storetype, signal) {
     reader(storetype);
     const address = urlOf(url);
-    if (!this.#isCaching || this.#complete.has(address)) return;
+    if (this.#options.cache === "none") return;
+    if (this.#complete.has(address) && (await this.#areCached([address]))[0]) return;
     const file = await this.#open(address, signal);
     try {
-      await file.stream({ signal: signal ?? null }).pipeTo(new WritableStream());
-      const isCached = file.stats.cacheError === undefined || (await this.#areCached([address]))[0];
-      if (isCached) this.#complete.add(address);
-      else this.#isCaching = false;
+      const pieces = file.stream({ signal: signal ?? null }).getReader();
+      // What cannot be cached must not be downloaded in advance.
+      while (file[IS_CACHING]) {
+        if (!(await pieces.read()).done) continue;
+        this.#complete.add(address);
+        return;
+      }
+      await pieces.cancel();
     } finally {
       file.close();
     }
@@ -92,10 +94,14 @@ export class ArtifactCache {
   /**
    * @param {string} address
    * @param {AbortSignal | undefined} signal
+   * @returns {Promise<RemoteFile>}
    */
-  #open(address, signal) {
+  async #open(address, signal) {
     const digest = this.#digests?.get(address);
-    return openFile(address, { ...this.#options, hub: null, ...(digest && { digest }), signal: signal ?? null });
+    const options = { ...this.#options, hub: null, ...(digest && { digest }), signal: signal ?? null };
+    /** @type {any} Of the class of the package, not of its type in the API. */
+    const file = await openFile(address, options);
+    return file;
   }
 
   /** @param {string[]} urls */

@@ -1,0 +1,30 @@
+// @ts-check
+// `init`: starts the module, and fetches what a page may need later, so that it can be offline then.
+import { laterSources } from "./weightstream.location.js";
+import { init as start } from "./weightstream.module.js";
+
+/** @import * as Api from "./weightstream.js" */
+
+/** How long `init` waits for what is not needed yet. */
+const MAX_WAIT_MS = 10_000;
+
+/** @type {Promise<void> | undefined} */
+let fetched;
+
+/** @type {typeof Api.init} */
+export async function init(given) {
+  await start(given);
+  await (fetched ??= fetchLater());
+}
+
+/** Without these files, `open` reports what it cannot do, so a failure here is not reported. */
+async function fetchLater() {
+  const stop = new AbortController();
+  const timer = setTimeout(() => stop.abort(), MAX_WAIT_MS);
+  const fetching = laterSources().map(async (url) => {
+    await (await fetch(url, { credentials: "same-origin", signal: stop.signal })).arrayBuffer();
+  });
+  const stopped = new Promise((resolve) => stop.signal.addEventListener("abort", resolve));
+  await Promise.race([Promise.allSettled([...fetching, import("./weightstream.remote.js")]), stopped]);
+  clearTimeout(timer);
+}

@@ -39,13 +39,14 @@ pub(super) struct Scripts<'a> {
     byte_length: u64,
     /// Serves the model and the files `a`, `b` and `c`.
     server: Running,
-    _files: TempDir,
+    files: TempDir,
 }
 
 impl<'a> Scripts<'a> {
     pub(super) fn new(project: &Project, app: &'a Path, model: &'a Model) -> Result<Self> {
         fs::create_dir(app.join("node"))?;
-        for name in ["aborts.mjs", "served.mjs", "threads.mjs", "cache.mjs", "files.mjs"] {
+        for name in ["aborts.mjs", "served.mjs", "paused.mjs", "uncached.mjs", "threads.mjs", "cache.mjs", "files.mjs"]
+        {
             fs::copy(project.root.join("tests/package/node").join(name), app.join("node").join(name))?;
         }
         let digest = |tensor: &ExpectedTensor| format!("sha256:{}", tensor.sha256);
@@ -59,12 +60,13 @@ impl<'a> Scripts<'a> {
         let server = Server::new().mount("/models", &model.folder).mount("/files", files.path());
         let server = server.bind("127.0.0.1:0")?.spawn();
         let byte_length = model.expected.iter().map(|tensor| tensor.byte_length).sum();
-        Ok(Scripts { app, model, digests: path, byte_length, server, _files: files })
+        Ok(Scripts { app, model, digests: path, byte_length, server, files })
     }
 
     pub(super) fn run(&self, runtime: Runtime<'_>) -> Result<()> {
         self.ends_aborted_calls(runtime).context("with a module that is never loaded")?;
         self.asks_for_access_again(runtime).context("with a file that a service worker serves")?;
+        self.ends_while_paused(runtime).context("with unfinished loads")?;
         self.loads_in_threads(runtime).context("in threads")?;
         self.shares_its_cache(runtime).context("with several processes")?;
         self.bounds_its_cache(runtime).context("with a full cache")
@@ -89,13 +91,20 @@ impl<'a> Scripts<'a> {
         Ok(())
     }
 
+    fn ends_while_paused(&self, runtime: Runtime<'_>) -> Result<()> {
+        let cache = tempfile::tempdir()?;
+        let mut script = self.script(runtime, "paused.mjs", cache.path());
+        script.arg(self.model_url()).arg(format!("{}/files/a", self.server.url()));
+        let (Paused { ended_at }, _) = output(&mut script)?;
+        ends_soon(ended_at)
+    }
+
     fn loads_in_threads(&self, runtime: Runtime<'_>) -> Result<()> {
         let folder = tempfile::tempdir_in(self.app)?;
         let mut script = self.script(runtime, "threads.mjs", &folder.path().join("cache"));
         script.arg(self.model.folder.join(model::MANIFEST)).arg(self.model_url()).arg(&self.digests);
         let (report, printed): (Threads, _) = output(script.current_dir(folder.path()))?;
-        let late_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() - u128::from(report.ended_at);
-        ensure!(late_ms < END_LIMIT_MS, "it ended {late_ms} ms after its last line");
+        ends_soon(report.ended_at)?;
 
         let Threads { workers, in_worker, file, cold, warm, warm_here, .. } = &report;
         for load in [workers, in_worker, file, cold, warm, warm_here] {
@@ -162,6 +171,10 @@ impl<'a> Scripts<'a> {
         // Of this file, only the entry is cached.
         ensure!(report.cached == ["b"] && error.contains("WEIGHTSTREAM_CACHE_SIZE"), "{printed}");
 
+        let mut uncached = self.script(runtime, "uncached.mjs", cache.path());
+        uncached.arg(format!("{}/files/a", self.server.url())).arg(self.files.path().join("a"));
+        let (lengths, printed): ([usize; 2], _) = output(uncached.env("WEIGHTSTREAM_CACHE_SIZE", "1 parsec"))?;
+        ensure!(lengths == [FILE_BYTES; 2], "{printed}");
         let refused = load(&["a"], "1 parsec").output()?;
         let printed = String::from_utf8_lossy(&refused.stderr);
         ensure!(!refused.status.success() && printed.contains("must be a size such as 20GB"), "{printed}");
@@ -214,6 +227,14 @@ struct Served {
     other_cookies: u16,
 }
 
+/// The report of `paused.mjs`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Paused {
+    /// Milliseconds since 1970.
+    ended_at: u64,
+}
+
 /// The report of `threads.mjs`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -260,6 +281,13 @@ struct Files {
     cache_errors: Vec<Option<String>>,
     /// The names of the cached files.
     cached: Vec<String>,
+}
+
+/// Checks that a script has just run its last line, at this time in milliseconds since 1970.
+fn ends_soon(ended_at: u64) -> Result<()> {
+    let late_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() - u128::from(ended_at);
+    ensure!(late_ms < END_LIMIT_MS, "it ended {late_ms} ms after its last line");
+    Ok(())
 }
 
 /// Runs a script. Returns its report, also as text.

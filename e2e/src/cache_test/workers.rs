@@ -10,9 +10,11 @@ use super::{Models, Report, SCRIPT, Site, TestCase, report};
 use crate::chromium::Chromium;
 use crate::page::Page;
 
-pub(super) const CASES: [(&str, TestCase); 6] = [
+pub(super) const CASES: [(&str, TestCase); 8] = [
     ("files are cached without workers", no_workers),
     ("files are cached when the worker does not start, and the cause is reported", workers_that_do_not_start),
+    ("a worker that did not start is started again", starts_again),
+    ("a paused load holds no lease of its file", releases_the_lease_of_a_paused_load),
     ("a worker that fails during a load does not fail the load", fails_in_the_middle),
     ("missing storage is reported", no_storage),
     ("shared and service workers have a cache", other_workers),
@@ -90,6 +92,42 @@ fn workers_that_do_not_start(browser: &mut Chromium, site: &Site) -> Result<()> 
             "`cache: \"opfs\"`: cacheError is {cache_error:?}"
         );
     }
+    Ok(())
+}
+
+/// The page was offline once, for example. The files that are cached already must not be downloaded again for good.
+fn starts_again(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    site.load(browser, &models)?;
+    let mut page = site.page(browser)?;
+    page.evaluate(
+        "globalThis.Started = Worker; \
+         globalThis.Worker = class extends Worker { constructor() { super('/nothing.js'); } }; 0",
+    )?;
+    let load = format!("load({})", json!(models.url()));
+    let cache_error = report(&mut page, &load)?.stats.cache_error.unwrap_or_default();
+    ensure!(cache_error.contains("IndexedDB"), "without a worker: cacheError is {cache_error:?}");
+    models.sent();
+    page.evaluate("globalThis.Worker = Started; 0")?;
+    let report = report(&mut page, &load)?;
+    site.compare(&report.tensors, &site.expected)?;
+    let (_, sent) = models.sent();
+    ensure!(sent <= PROBE_BYTES, "{sent} bytes were sent although the file is cached");
+    ensure!(report.stats.cache_error.is_none(), "{:?}", report.stats.cache_error);
+    Ok(())
+}
+
+/// Other loads of the file, in this tab and in others, would wait for the lease.
+fn releases_the_lease_of_a_paused_load(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let mut page = site.page(browser)?;
+    page.evaluate(include_str!("paused_load.js"))?;
+    let left = page.evaluate(&format!("leasesOfPausedLoad({})", json!(models.url())))?;
+    ensure!(left == 0, "{left} leases are held");
+    let report = report(&mut page, &format!("load({})", json!(models.url())))?;
+    site.compare(&report.tensors, &site.expected)?;
+    let rest = page.evaluate("restOfPausedLoad()")?;
+    ensure!(rest == json!(site.expected.len() - 1), "{rest} tensors are left");
     Ok(())
 }
 

@@ -82,10 +82,9 @@ macro_rules! dtypes {
     };
 }
 
-// name, elements per block, bytes per block, typed array. Block sizes of the quantized types: ggml's
-// `ggml-common.h`, as the GGUF specification lists them; the package `gguf` 0.19 has 40 bytes for Q8_1, which ggml wrote
-// until its scales became F16. 16-bit floats are U16: JavaScript's `Float16Array` is too
-// recent to rely on.
+// name, elements per block, bytes per block, typed array. Block sizes of the quantized types: ggml's `ggml-common.h`,
+// as the GGUF specification lists them; the package `gguf` 0.19 has 40 bytes for Q8_1, which ggml wrote until its
+// scales became F16. 16-bit floats are U16: JavaScript's `Float16Array` is too recent to rely on.
 dtypes! {
     F64 "F64" 1 8 F64;
     F32 "F32" 1 4 F32;

@@ -1,4 +1,5 @@
-//! Rules for the decoded values of components, which some formats have: zTensor 2 calls a file invalid that breaks them.
+//! Rules for the decoded values of components, which some formats have: zTensor 2 calls a file invalid that breaks
+//! them.
 
 use crate::error::{Result, malformed};
 

@@ -1103,7 +1103,8 @@ export interface InitOptions {
  * `open` uses no URL of its own. Calls after the first do not start the module again.
  *
  * In browsers it also fetches what a page may need later: the rest of the module and the scripts of the workers, so
- * that a service worker of the app can keep them for a page that is offline. It does not reject if it cannot fetch them.
+ * that a service worker of the app can keep them for a page that is offline. It does not reject if it cannot fetch
+ * them.
  *
  * Rejects with `UNSUPPORTED` if the browser has no WebAssembly SIMD, with `NETWORK` if the module cannot be loaded
  * because the browser is offline, with `INTERNAL` if it cannot be loaded for another reason, and with

@@ -9,8 +9,8 @@ import { startWorker } from "./weightstream.policy.js";
 
 /**
  * What an entry point has for its platform: the module, a worker (with a script of its own or the given one), the
- * storage of the cache and a check of its settings, the space for it, the URL of a text that is not one, the `fetch` for
- * URLs that the platform does not fetch, what its errors mean, and how to keep the process running.
+ * storage of the cache and a check of its settings, the space for it, the URL of a text that is not one, the `fetch`
+ * for URLs that the platform does not fetch, what its errors mean, and how to keep the process running.
  *
  * @typedef {object} Parts
  * @property {() => ModuleSource | Promise<ModuleSource>} [module]

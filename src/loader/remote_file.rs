@@ -57,9 +57,9 @@ impl<S: Source> RemoteFile<S> {
         }
     }
 
-    /// Like [`RemoteFile::open_signed`], but requests the bytes of `first` and does not wait for them: resolves once the
-    /// head of the response is checked. The first read that begins with these bytes reads the same response. Later reads
-    /// are not compared with it, so this is for files that are read once.
+    /// Like [`RemoteFile::open_signed`], but requests the bytes of `first` and does not wait for them: resolves once
+    /// the head of the response is checked. The first read that begins with these bytes reads the same response. Later
+    /// reads are not compared with it, so this is for files that are read once.
     ///
     /// # Errors
     /// Those of [`RemoteFile::open_signed`].

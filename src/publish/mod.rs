@@ -71,9 +71,9 @@ pub struct Published {
 ///
 /// Files are converted one after the other into the folder for temporary files, and sent while the next ones are
 /// converted; at most four of them exist at a time. Before the entry is written, whatever
-/// [`Reader::verify`](crate::native::Reader::verify) compares of the input is compared; if it is damaged, the files that
-/// were sent are deleted. Then every file is read back and compared with its digest. The entry is written last, so that a
-/// call that fails leaves the previous revision in place.
+/// [`Reader::verify`](crate::native::Reader::verify) compares of the input is compared; if it is damaged, the files
+/// that were sent are deleted. Then every file is read back and compared with its digest. The entry is written last, so
+/// that a call that fails leaves the previous revision in place.
 ///
 /// Only files that an earlier call has written are replaced, unless [`PublishOptions::replace_foreign`] is set. In a
 /// folder, files are written as by [`convert`](crate::write::convert).

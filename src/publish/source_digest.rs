@@ -27,8 +27,8 @@ impl<'a> Digesting<'a> {
         Digesting { input, digests: RefCell::default() }
     }
 
-    /// The digest of the bytes of these tensors, all of which were read. A tensor may be unread if it has the same bytes
-    /// as the one before it.
+    /// The digest of the bytes of these tensors, all of which were read. A tensor may be unread if it has the same
+    /// bytes as the one before it.
     pub(super) fn digest(&self, tensors: &[Tensor], sources: &Sources) -> Result<String> {
         let digests = self.digests.borrow();
         let mut text = String::new();
@@ -85,6 +85,10 @@ impl Input for Digesting<'_> {
 
     fn modified(&self) -> Option<SystemTime> {
         self.input.modified()
+    }
+
+    fn urls(&self) -> Vec<&str> {
+        self.input.urls()
     }
 
     fn version(&self) -> Option<String> {

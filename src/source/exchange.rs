@@ -9,8 +9,8 @@ use super::history::History;
 use crate::error::Result;
 use std::ops::Range;
 
-/// Sends a request for `requested` with `send`, which gets no range for a request for the whole file. Checks the answer,
-/// and returns it with its head and the response.
+/// Sends a request for `requested` with `send`, which gets no range for a request for the whole file. Checks the
+/// answer, and returns it with its head and the response.
 ///
 /// # Errors
 /// Those of [`answer::check`] and `send`.

@@ -170,6 +170,10 @@ impl<F: StoredFiles + Input> Input for Checked<'_, F> {
         self.input.paths()
     }
 
+    fn urls(&self) -> Vec<&str> {
+        self.input.urls()
+    }
+
     fn compare_files(&self, extent: Extent, progress: &(dyn Progress + Sync)) -> Result<Vec<String>> {
         let mut left_out = Vec::new();
         for (shard, plan) in self.plans.iter().enumerate() {

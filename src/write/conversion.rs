@@ -81,8 +81,8 @@ fn target_tensors(
     Ok(wanted)
 }
 
-/// Checks that the length of the tensor is known. A tensor whose type of ggml is unknown ends where the next one begins:
-/// GGUF has padding between them, which would be data in other formats.
+/// Checks that the length of the tensor is known. A tensor whose type of ggml is unknown ends where the next one
+/// begins: GGUF has padding between them, which would be data in other formats.
 fn check_length(tensor: &Tensor, losses: &mut Losses) -> Result<()> {
     let Some(number) = tensor.dtype.name().strip_prefix(UNKNOWN_GGML_TYPE) else { return Ok(()) };
     let what = format!("its type {number} is unknown, so that its bytes may include padding");

@@ -8,8 +8,8 @@ export function content(length) {
 }
 
 // A server as a `fetch`. It records the requested ranges and the number of bytes that were read of each response.
-// `script` returns how to respond to a request: with a `status`, in chunks of unknown length, cut after some bytes, with
-// other `bytes` or `validators`.
+// `script` returns how to respond to a request: with a `status`, in chunks of unknown length, cut after some bytes,
+// with other `bytes` or `validators`.
 export function serverOf(file, script = () => ({})) {
   const requests = [];
   const fetch = async (url, { headers, signal } = {}) => {

@@ -49,11 +49,11 @@ fn a_file_with_another_digest_is_refused() {
 fn a_renamed_repository_is_found_under_its_old_name() {
     let mock = MockHub::new(Api::Full, &[("m.apr", &FILE)]);
     run(async {
-        let error = open(&mock, "hf:old/name").await.unwrap_err();
-        assert_eq!(error.code(), "NOT_FOUND", "the list of files has neither a SafeTensors nor a GGUF file: {error}");
-        let loader = open(&mock, "hf:old/name/m.apr").await.unwrap();
-        assert_loads(load(&loader, "second").await, "second");
-        assert_eq!(verified(&loader).await.unwrap(), Some("sha256"));
+        for address in ["hf:old/name", "hf:old/name/m.apr"] {
+            let loader = open(&mock, address).await.unwrap();
+            assert_loads(load(&loader, "second").await, "second");
+            assert_eq!(verified(&loader).await.unwrap(), Some("sha256"));
+        }
     });
     assert!(mock.storage.requests().iter().all(|request| request.header("authorization").is_none()));
 }

@@ -126,7 +126,8 @@ export const aConditionOfAnotherVersion = () => withWorker(async (failures, call
   const get = (name, headers) => fetch(`/tests/model/${name}-300000`, { headers });
   for (const name of ["weak", "dated", "bare"]) await bytesOf(await get(name, { Range: "bytes=0-99999" }));
   await call("change");
-  for (const [name, condition] of [["weak", 'W/"false"'], ["dated", "Fri, 13 Nov 2026 00:00:00 GMT"], ["bare", '"x"']]) {
+  const conditions = { weak: 'W/"false"', dated: "Fri, 13 Nov 2026 00:00:00 GMT", bare: '"x"' };
+  for (const [name, condition] of Object.entries(conditions)) {
     const whole = await get(name, { Range: "bytes=100000-", "If-Range": condition });
     const bytes = await bytesOf(whole);
     const isNew = isSame(bytes, content(300_000).map((byte) => byte ^ 0x55));

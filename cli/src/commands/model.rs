@@ -16,9 +16,9 @@ use weightstream::write::Input;
 #[derive(clap::Args)]
 pub(super) struct ModelArguments {
     /// A file of tensors, or a manifest with its files in the same folder; a folder with one of them, such as a
-    /// repository of Hugging Face; the URL of a file (http, https, s3, gs, az), or of a folder of a store (`s3://…/`); or
-    /// `hf:owner/name@revision/path` for a file of the Hugging Face Hub, where `hf:owner/name` is the only model of a repository. The hub's token is taken
-    /// from the environment variable HF_TOKEN, and its URL from HF_ENDPOINT.
+    /// repository of Hugging Face; the URL of a file (http, https, s3, gs, az), or of a folder of a store (`s3://…/`);
+    /// or `hf:owner/name@revision/path` for a file of the Hugging Face Hub, where `hf:owner/name` is the only model of
+    /// a repository. The hub's token is taken from the environment variable HF_TOKEN, and its URL from HF_ENDPOINT.
     #[arg(value_name = "FILE|FOLDER|URL")]
     place: OsString,
     #[command(flatten)]

@@ -14,8 +14,8 @@ use serde_json::Value;
 /// to half a megabyte. It keeps the peak memory of a malicious file below 64 MiB.
 pub(crate) const BASE_BYTES: u64 = 105 << 19;
 
-/// The additional memory for each stored byte of the head. An uncompressed index entry takes 60 to 80 bytes in the file,
-/// and about 500 in memory: a head may have as many of them as its format allows.
+/// The additional memory for each stored byte of the head. An uncompressed index entry takes 60 to 80 bytes in the
+/// file, and about 500 in memory: a head may have as many of them as its format allows.
 pub(crate) const BYTES_PER_BYTE: u64 = 8;
 
 /// The part of the memory that metadata values may take in a head of any length. Callers that request the metadata get

@@ -1,9 +1,9 @@
 //! The exact values of the numbers in a JSON document.
 //!
 //! serde_json rounds numbers of 16 and more digits by up to several units in the last place, unless its feature
-//! `float_roundtrip` is enabled, which adds 10 kB of compressed code to the module for browsers. There, the texts of such
-//! numbers are passed to JavaScript. The texts are found by stepping through the document beside serde_json: it visits
-//! all numbers in the order of the text.
+//! `float_roundtrip` is enabled, which adds 10 kB of compressed code to the module for browsers. There, the texts of
+//! such numbers are passed to JavaScript. The texts are found by stepping through the document beside serde_json: it
+//! visits all numbers in the order of the text.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -206,7 +206,14 @@ fn unsupported_tensors_are_rejected_by_name() {
     let folder = Folder::new();
     let long = "x".repeat(65_536);
     let refused = [
-        ("double", "F64", &[1][..], 8, ErrorKind::Unsupported, "Cast it to one of F32, F16, BF16, I32"),
+        (
+            "double",
+            "F64",
+            &[1][..],
+            8,
+            ErrorKind::Unsupported,
+            "Cast it with `ConvertOptions::dtype` to one of F32, F16, BF16, I32",
+        ),
         ("deep", "U8", &[1; 5], 1, ErrorKind::Limit, "it has 5 dimensions, and EMBD allows 4"),
         ("wide", "U8", &[1 << 32, 0], 0, ErrorKind::Limit, "it has a dimension of 4294967296"),
         (&long, "U8", &[1], 1, ErrorKind::Limit, "its name has 65536 bytes, and EMBD allows 65535"),

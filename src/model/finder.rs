@@ -52,10 +52,6 @@ pub(crate) fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> 
     if models.is_empty() {
         models = Files::of(paths).models(content);
         remove_parts(&mut models, content);
-        // A part without the others is no choice.
-        if models.iter().any(|model| model.can_open) {
-            models.retain(|model| model.can_open);
-        }
     }
     models.sort_unstable_by_key(|model| model.path);
     match models.as_slice() {

@@ -33,7 +33,7 @@ fn a_published_and_a_downloaded_folder_are_opened_as_the_model_in_them() {
             let tensors = [("a", "U8", &[3000][..], noise(0, 3000)), ("b", "U8", &[3000][..], noise(seed, 3000))];
             folder.write("m.safetensors", &safetensors(None, &tensors));
             let place = format!("{out}/{entry}");
-            succeed(&folder, &["publish", "m.safetensors", &place, "--format", format, "--shard-size", "4kB"]);
+            succeed(&folder, &["publish", "m.safetensors", &place, "--format", format, "--shard-size", "5kB"]);
         }
         let server = serve::Server::new().mount("/", folder.0.path()).bind("127.0.0.1:0").unwrap().spawn();
         let names = fs::read_dir(folder.path(&out)).unwrap();

@@ -118,6 +118,8 @@ fn compare(path: &Path, source: MemorySource) {
     };
     assert_eq!(mapped.metadata(), &block_on(streamed.load_metadata()).unwrap(), "{name}");
     let index = block_on(streamed.load_index()).unwrap().to_vec();
+    let lengths = streamed.files().map(|(_, length)| length);
+    assert!(mapped.files().zip(lengths).all(|((_, here), there)| there.is_none_or(|there| there == here)), "{name}");
     assert!(mapped.tensors().iter().eq(index.iter().map(|tensor| &**tensor)), "{name}");
     for tensor in &index {
         let request = TensorRequest::default();

@@ -215,7 +215,7 @@ impl<S: Source> Loader<S> {
     /// The files that hold tensors: their names, and their lengths in bytes as far as they are known. A tensor's
     /// `shard` is a position in this list.
     pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, Option<u64>)> {
-        self.shards.iter().map(|shard| (shard.file.source.name(), shard.file.stored_length()))
+        self.shards.iter().map(|shard| (shard.file.source.name(), shard.file.file_length()))
     }
 
     /// The number of files that hold tensors.

@@ -30,8 +30,8 @@ pub(super) struct FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) path: Option<PathBuf>,
     pub(super) storage: Storage,
-    /// The stored length of the file, if it was compressed as a whole.
-    packed_length: Option<u64>,
+    /// The length of the file and of the compressed bytes in it, if it was compressed as a whole.
+    packed: Option<(u64, u64)>,
 }
 
 impl FileBytes {
@@ -56,7 +56,7 @@ impl FileBytes {
 
     #[cfg(not(target_arch = "wasm32"))]
     fn at(path: &Path, storage: Storage) -> Self {
-        FileBytes { name: path.display().to_string(), path: Some(path.to_owned()), storage, packed_length: None }
+        FileBytes { name: path.display().to_string(), path: Some(path.to_owned()), storage, packed: None }
     }
 
     pub(super) fn in_memory(name: String, bytes: Vec<u8>) -> Self {
@@ -65,7 +65,7 @@ impl FileBytes {
             #[cfg(not(target_arch = "wasm32"))]
             path: None,
             storage: Storage::Memory(bytes),
-            packed_length: None,
+            packed: None,
         }
     }
 
@@ -82,6 +82,11 @@ impl FileBytes {
         self.storage.byte_length()
     }
 
+    /// The length of the file, also if it was compressed as a whole.
+    pub(super) fn file_length(&self) -> u64 {
+        self.packed.map_or_else(|| self.byte_length(), |(length, _)| length)
+    }
+
     /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only old tools
     /// write such files, for small models. `part` is what a manifest states about the file.
     pub(super) fn unpack(self, part: Option<&Part>) -> Result<(FileBytes, Parsed)> {
@@ -93,8 +98,8 @@ impl FileBytes {
         assembly::check_packed(part).map_err(|e| e.in_file(&self.name))?;
         let decoded = component::decode(&self.storage, &component);
         let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
-        let packed_length = Some(component.range.end - component.range.start);
-        let unpacked = FileBytes { storage: Storage::Memory(decoded), packed_length, ..self };
+        let packed = Some((self.byte_length(), component.range.end - component.range.start));
+        let unpacked = FileBytes { storage: Storage::Memory(decoded), packed, ..self };
         let parsed = unpacked.parse(format::parse)?;
         Ok((unpacked, parsed))
     }
@@ -103,7 +108,7 @@ impl FileBytes {
     pub(super) fn parse<T>(&self, parser: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
         let length = self.byte_length();
         let window = self.storage.in_memory().map_or_else(|| Window::new(Some(length)), Window::whole);
-        let mut window = window.unpacked_from(self.packed_length);
+        let mut window = window.unpacked_from(self.packed.map(|(_, length)| length));
         let (mut read_end, mut read_bytes) = (0, HEAD_BYTES / 2);
         loop {
             let missing = match parser(&window) {

@@ -144,7 +144,7 @@ impl Reader {
 
     /// The files with tensors: their names and lengths in bytes. A tensor's `shard` is a position in this list.
     pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, u64)> {
-        self.files.iter().map(|file| (file.bytes.name.as_str(), file.bytes.byte_length()))
+        self.files.iter().map(|file| (file.bytes.name.as_str(), file.bytes.file_length()))
     }
 
     /// The paths of all files: the manifest, if there is one, and the files with tensors.

@@ -213,6 +213,11 @@ impl<S: Source> ModelFile<S> {
         self.window.borrow().file_length()
     }
 
+    /// Like [`ModelFile::length`], but of the compressed file if it is compressed as a whole.
+    pub(crate) fn file_length(&self) -> Option<u64> {
+        self.packed.borrow().as_ref().map_or_else(|| self.length(), |component| Some(component.range.end))
+    }
+
     /// Like [`ModelFile::length`], but `None` for a file that is compressed as a whole.
     pub(crate) fn stored_length(&self) -> Option<u64> {
         self.length().filter(|_| self.packed.borrow().is_none())

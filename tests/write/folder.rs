@@ -316,15 +316,20 @@ fn the_model_of_a_folder_is_found_or_the_choices_are_named() {
     write("model-00001-of-00002.safetensors", "shard"); // a part of a model is not a model
     refused("no model");
     write("b.safetensors", "b");
+    refused("Specify one of b.safetensors, model-00001-of-00002.safetensors."); // the other part may be missing
+    fs::rename(path.join("model-00001-of-00002.safetensors"), path.join("shard.part")).unwrap();
     assert_eq!(open().unwrap(), "b");
     write("a.safetensors", "a");
     refused("Specify one of a.safetensors, b.safetensors.");
     write("model.safetensors", "model");
     assert_eq!(open().unwrap(), "model");
+    fs::rename(path.join("shard.part"), path.join("model-00001-of-00002.safetensors")).unwrap();
     write("model-00002-of-00002.safetensors", "other");
     let map = json!({ "shard": "model-00001-of-00002.safetensors", "other": "model-00002-of-00002.safetensors" });
     let index = json!({ "metadata": {}, "weight_map": map }).to_string();
     fs::write(path.join("model.safetensors.index.json"), index).unwrap();
+    refused("Specify one of model.safetensors, model.safetensors.index.json.");
+    fs::remove_file(path.join("model.safetensors")).unwrap();
     assert_eq!(open().unwrap(), "shard");
 }
 

@@ -39,9 +39,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (file, warning) in &verified.warnings {
         warn(&format!("{file}: {warning}"));
     }
-    for (file, what) in &verified.unchecked {
-        warn(&format!("{file}: not checked: {what}"));
-    }
     let warnings = model.warnings().len() + verified.warnings.len() + verified.unchecked.len();
     if arguments.strict && warnings > 0 {
         let what = format!("the checks gave {}, and --strict allows none", count(warnings, "warning"));
@@ -53,6 +50,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let what = format!("{unchecked}. The other tensors passed all checks");
         let error = Error::new(ErrorKind::Unsupported, what).in_file(&arguments.place.name());
         return Err(error.advise("Check it with the tool that wrote the file.").into());
+    }
+    // Warnings about the head of the file were printed when it was opened.
+    let is_known = |what: &String| model.warnings().iter().any(|warning| warning.ends_with(what));
+    for (file, what) in verified.unchecked.iter().filter(|(_, what)| !is_known(what)) {
+        warn(&format!("{file}: not checked: {what}"));
     }
     let mut checked: Vec<_> = verified.checksums.into_iter().map(str::to_owned).collect();
     // Without a checksum, nothing shows that such a file is what its writer meant.

@@ -64,5 +64,6 @@ fn tools_folder() -> Result<PathBuf> {
         Some(cache) => PathBuf::from(cache),
         None => env::home_dir().context("no home folder found: set WEIGHTSTREAM_HOME")?.join(".cache"),
     };
-    Ok(cache.join("weightstream"))
+    // Not `weightstream`, which is the cache of the package in Node.js.
+    Ok(cache.join("weightstream-xtask"))
 }

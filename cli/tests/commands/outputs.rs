@@ -262,8 +262,8 @@ fn more_files_than_the_limit_are_refused_with_a_size_that_works() {
         assert!(error.contains("error[INVALID_ARGUMENT]: the model would have 1100 files"), "{error}");
         assert!(error.contains("reads at most 1024"), "{error}");
         assert_eq!(folder.names(), ["m.safetensors"], "{out}");
-        let advice = error.split("Use `--shard-size ").nth(1).unwrap();
-        let (size, count) = advice.split_once("` or more, which makes ").unwrap();
+        let advice = error.split("Use a `--shard-size` of ").nth(1).unwrap();
+        let (size, count) = advice.split_once(" or more, which makes ").unwrap();
         convert(size).unwrap();
         let count: usize = count.strip_suffix(" files.\n").unwrap().parse().unwrap();
         let written: Vec<_> = folder.names().into_iter().filter(|name| name != "m.safetensors").collect();

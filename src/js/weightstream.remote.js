@@ -43,7 +43,7 @@ let lastNumber = 0;
  * @param {() => PackageWorker} newWorker
  * @param {WebAssembly.Module} module
  * @param {CheckedSource} source
- * @param {CheckedOpenOptions} options
+ * @param {Omit<CheckedOpenOptions, "partUrl"> & { partUrl?: false }} options
  * @returns {Promise<{ loader: ModelLoader } | { workersError: string }>}
  */
 export async function openRemote(newWorker, module, source, { signal, onProgress, ...options }) {

@@ -118,7 +118,6 @@ impl<S: Source> Rest<S> {
     }
 
     /// Passes all stored bytes to taps.
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     pub(crate) fn with_taps(self, taps: FileTaps) -> Self {
         Rest { taps: Some(taps), ..self }
     }

@@ -241,7 +241,6 @@ impl<S: Source> Loader<S> {
     }
 
     /// Reads stored bytes of a file, which were read already or are not part of a tensor.
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     pub(crate) async fn read_stored(
         &self,
         shard: usize,

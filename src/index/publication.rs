@@ -6,7 +6,9 @@ use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 use crate::format::values::budget::Budget;
-use crate::format::values::json::{self, shown};
+#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+use crate::format::values::json;
+use crate::format::values::json::shown;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -6,6 +6,8 @@ use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 use crate::format::values::budget::Budget;
+#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+use crate::format::values::json;
 use crate::format::values::json::shown;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -46,7 +48,6 @@ impl Publication {
     /// `FORMAT` if the text is not a JSON object, or if the key is malformed; `LIMIT`.
     #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
     pub(crate) fn of_entry(text: &[u8]) -> Result<Option<Self>> {
-        use crate::format::values::json;
         let text = json::without_byte_order_mark(text);
         let mut document = json::parse_object(text, 0, "the entry", &mut Budget::new(text.len() as u64))?;
         Publication::take_from(&mut document)

@@ -114,10 +114,13 @@ struct Files<'a> {
     /// Files that are models, and whether they may be manifests instead.
     whole: BTreeMap<Place<'a>, Vec<(&'a str, bool)>>,
     /// The files of numbered sets, by set and number.
-    numbered: BTreeMap<(Place<'a>, &'a str), (&'a FileNames, BTreeMap<u64, &'a str>)>,
+    numbered: BTreeMap<(Place<'a>, &'a str), Numbered<'a>>,
     /// Files with names that only manifests contain.
     named: Vec<(Place<'a>, &'a str)>,
 }
+
+/// The names of the format's files, and the paths of a set by number.
+type Numbered<'a> = (&'a FileNames, BTreeMap<u64, &'a str>);
 
 /// The folder of a file, its format's first extension, and what the names of the model's files begin with.
 type Place<'a> = (&'a str, &'a str, &'a str);

@@ -66,10 +66,14 @@ fn next_request(requested: &Range<u64>, head: &Head) -> Option<Next> {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use futures::executor::block_on;
     use std::cell::RefCell;
+
+    /// The ranges of the requests, and the start and end of the checked answer.
+    type Outcome = (Vec<Option<Range<u64>>>, Result<(u64, Option<u64>)>);
 
     fn head(status: u16, content_range: &str, content_length: u64) -> Head {
         let content_range = Some(content_range.to_owned()).filter(|value| !value.is_empty());
@@ -77,7 +81,7 @@ mod tests {
     }
 
     /// The requests that are sent for `requested`, and the checked answer to the last one.
-    fn outcome(requested: Range<u64>, heads: &[Head]) -> (Vec<Option<Range<u64>>>, Result<(u64, Option<u64>)>) {
+    fn outcome(requested: Range<u64>, heads: &[Head]) -> Outcome {
         let sent = RefCell::new(Vec::new());
         let answer = block_on(exchange(&History::default(), &requested, async |range| {
             sent.borrow_mut().push(range.cloned());

@@ -178,6 +178,7 @@ async fn bytes_of<B: Body>(mut body: B, range: &Range<u64>) -> Result<Vec<u8>> {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::source::Source;

@@ -14,6 +14,7 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) host: String,
     pub(crate) secret: Option<String>,
+    range: Option<(usize, usize)>,
 }
 
 /// Changes a file that is sent.
@@ -66,8 +67,8 @@ impl Server {
 
     fn answer_all(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
-        while let Some((request, range, body)) = read_request(&mut reader) {
-            let response = self.answer(&request, range, body);
+        while let Some((request, body)) = read_request(&mut reader) {
+            let response = self.answer(&request, body);
             self.requests.lock().unwrap().push(request);
             if stream.write_all(&response).is_err() {
                 return;
@@ -75,11 +76,11 @@ impl Server {
         }
     }
 
-    fn answer(&self, request: &Request, range: Option<(usize, usize)>, mut body: Vec<u8>) -> Vec<u8> {
+    fn answer(&self, request: &Request, mut body: Vec<u8>) -> Vec<u8> {
         let mut files = self.files.lock().unwrap();
         let path = names::decoded(&request.path).unwrap();
         let found = files.get(&path).cloned();
-        match (&*request.method, found, range) {
+        match (&*request.method, found, request.range) {
             ("PUT", ..) => {
                 (self.change)(&path, &mut body);
                 files.insert(path, body);
@@ -108,8 +109,8 @@ impl Server {
     }
 }
 
-/// Reads a request, its range and its body.
-fn read_request(reader: &mut impl BufRead) -> Option<(Request, Option<(usize, usize)>, Vec<u8>)> {
+/// Reads a request and its body.
+fn read_request(reader: &mut impl BufRead) -> Option<(Request, Vec<u8>)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
     let mut parts = line.split(' ');
@@ -128,5 +129,5 @@ fn read_request(reader: &mut impl BufRead) -> Option<(Request, Option<(usize, us
         (start.parse().unwrap(), end.parse().unwrap_or(usize::MAX - 1))
     });
     let (host, secret) = (headers.get("host").cloned().unwrap_or_default(), headers.get("x-secret").cloned());
-    Some((Request { method, path, host, secret }, range, body))
+    Some((Request { method, path, host, secret, range }, body))
 }

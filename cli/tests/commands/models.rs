@@ -91,7 +91,8 @@ fn a_repository_is_opened_only_if_there_is_no_choice() {
     let (a, b) = (&*model("a", 1), &*model("b", 2));
     let (one, two) = ("x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors");
     let gguf = fs::read(corpus::root().join("gguf/plain.gguf")).unwrap();
-    let cases: [(&[(&str, &[u8])], &str); 5] = [
+    type Files<'a> = &'a [(&'a str, &'a [u8])];
+    let cases: [(Files<'_>, &str); 5] = [
         (&[(one, a), (two, b), ("x.safetensors.index.json", INDEX)], "2 files, 2 tensors"),
         (&[(one, a), (two, b), ("x.safetensors.index.fp16.json", INDEX)], "2 files, 2 tensors"),
         (&[("basic.GGUF", &gguf), ("README.md", b"")], "1 file"),

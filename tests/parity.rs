@@ -59,7 +59,8 @@ fn models_with_wrong_parts_give_the_same_error() {
     let packed = &files_of(&root().join("assembled/packed_apr_part"))[1].1;
     let index = |map: Value| json!({ "weight_map": map }).to_string();
     let apr = |part: Value| json!({ "shards": [part] }).to_string();
-    let cases: Vec<(String, Vec<(&str, &[u8])>)> = vec![
+    type Parts<'a> = Vec<(&'a str, &'a [u8])>;
+    let cases: Vec<(String, Parts<'_>)> = vec![
         // No index says which of two files a tensor is read from, or it names the wrong one.
         (index(json!({ "c": "x", "a": "y" })), vec![("x", first), ("y", first)]),
         (index(json!({ "a": "x", "c": "x", "b": "y" })), vec![("x", first), ("y", second)]),

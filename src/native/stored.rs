@@ -6,7 +6,7 @@ use super::remote::RemoteReader;
 use crate::error::Result;
 use crate::index::{Component, Tensor};
 #[cfg(feature = "http")]
-use crate::loader::PieceReader;
+use crate::loader::{PieceReader, Tap};
 #[cfg(feature = "http")]
 use crate::source::Source;
 use crate::trust::FilePlan;
@@ -121,7 +121,7 @@ impl<S: Source> StoredFiles for RemoteReader<S> {
     fn begin(&self, tap: StoredTap) -> PieceReader<S> {
         let taps = move |shard| {
             let tap = Rc::clone(&tap);
-            let tap: Rc<dyn Fn(u64, &[u8])> = Rc::new(move |at, bytes| tap(shard, at, bytes));
+            let tap: Tap = Rc::new(move |at, bytes| tap(shard, at, bytes));
             Some(tap)
         };
         PieceReader::with_taps(Rc::clone(self.loader()), Rc::new(taps))

@@ -45,6 +45,8 @@ pub use tensor_reader::{BegunTensor, TensorReader};
 pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
 pub(crate) use transfer::range_reader::SCRATCH_BYTES;
+#[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+pub(crate) use transfer::range_reader::Tap;
 pub use transfer::stats::Stats;
 
 use crate::error::Result;

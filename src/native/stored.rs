@@ -6,7 +6,7 @@ use super::remote::RemoteReader;
 use crate::error::Result;
 use crate::index::{Component, Tensor};
 #[cfg(feature = "http")]
-use crate::loader::PieceReader;
+use crate::loader::{PieceReader, Tap};
 #[cfg(feature = "http")]
 use crate::loader::transfer::range_reader::Tap;
 #[cfg(feature = "http")]

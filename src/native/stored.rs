@@ -8,8 +8,6 @@ use crate::index::{Component, Tensor};
 #[cfg(feature = "http")]
 use crate::loader::{PieceReader, Tap};
 #[cfg(feature = "http")]
-use crate::loader::transfer::range_reader::Tap;
-#[cfg(feature = "http")]
 use crate::source::Source;
 use crate::trust::FilePlan;
 use std::ops::Range;

@@ -373,6 +373,9 @@ impl<K: KvStore> ChunkedKv<K> {
             return Ok(None);
         };
         let description = bytes.get(HEAD_BYTES..).and_then(|text| head.describes(text.get(..head.text_length)?));
+        if description.is_none() {
+            self.store.note_wrong_value(&key);
+        }
         Ok(description.map(|description| (description, head.generation)))
     }
 }

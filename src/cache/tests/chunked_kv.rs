@@ -200,7 +200,8 @@ fn wrong_values_are_reported_and_missing_ones_are_not() {
             store.all.borrow_mut().insert(key.clone(), b"other bytes".to_vec());
             let mut files = ChunkedKv::new(store.clone());
             assert!(matches!(files.read(URL, &name(1), 0..50, 1).await.unwrap(), Found::Missing(_)));
-            assert_eq!(store.wrong.take(), std::slice::from_ref(key));
+            let wrong = store.wrong.take();
+            assert!(!wrong.is_empty() && wrong.iter().all(|it| it == key), "{wrong:?}");
             store.all.borrow_mut().insert(key.clone(), right);
         }
         store.all.borrow_mut().remove(piece);

@@ -141,13 +141,22 @@ struct Method {
     piece_bytes: Option<u64>,
 }
 
+/// A number without a fraction. model-signing writes all numbers as floating-point numbers, such as `100000.0`.
+fn whole_number(value: &Value) -> Option<u64> {
+    let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(number);
+    value.as_u64().or_else(|| value.as_f64().filter(is_whole).map(|number| number as u64))
+}
+
+/// 2^53: all smaller whole numbers are exact.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+
 impl Method {
     fn read(serialization: &Fields<'_>) -> Result<Self, Refusal> {
         let hash = serialization.text("hash_type")?;
         match serialization.text("method")? {
             "files" => Ok(Method { algorithm: hash.to_owned(), piece_bytes: None }),
             "shards" => {
-                let size = serialization.get("shard_size").and_then(Value::as_u64).filter(|size| *size > 0);
+                let size = serialization.get("shard_size").and_then(whole_number).filter(|size| *size > 0);
                 let size = size.ok_or_else(|| invalid("the signature states no size of its shards"))?;
                 Ok(Method { algorithm: format!("{hash}-sharded-{size}"), piece_bytes: Some(size) })
             }

@@ -10,7 +10,8 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 # The dtypes that the package accepts as numpy arrays, with the bytes of an element, and all its dtypes, with the
 # elements and bytes of a block.
 PLAIN = dict(F64=8, F32=4, F16=2, I64=8, I32=4, I16=2, I8=1)
-ALL = {dtype.name: size for dtype, size in GGML_QUANT_SIZES.items()}
+# The package has 40 bytes for a block of Q8_1, and ggml 36.
+ALL = {dtype.name: size for dtype, size in GGML_QUANT_SIZES.items() if dtype.name != "Q8_1"}
 
 METADATA = {
     "x.u8": (GGUFValueType.UINT8, 255),

@@ -22,8 +22,8 @@ const FEW_VALUES: u64 = 4096;
 /// far as they are known.
 ///
 /// # Errors
-/// `FORMAT` if a count does not match the shape or the others, if there are many more values than the shape has elements,
-/// or if a component does not have whole elements.
+/// `FORMAT` if a count does not match the shape or the others, if there are many more values than the shape has
+/// elements, or if a component does not have whole elements.
 pub(crate) fn check_counts(
     layout: &Layout,
     shape: &[u64],

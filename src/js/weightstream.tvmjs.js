@@ -23,11 +23,16 @@ const READ = new Map([
   ["arraybuffer", (file, signal) => file.arrayBuffer({ signal })],
 ]);
 
+/** How long no file of a server is downloaded in advance after one that could not be cached. The cause may pass. */
+const UNCACHED_MS = 10_000;
+
 /** @implements {Api.ArtifactCache} */
 export class ArtifactCache {
   #options;
   #sentTo;
   #digests;
+  /** @type {Map<string, number>} Servers whose files could not be cached, and when that was seen, in milliseconds. */
+  #uncached = new Map();
   /** @type {Set<string>} The files that were read to their end. They need not be read again while they are cached. */
   #complete = new Set();
 
@@ -71,6 +76,8 @@ export class ArtifactCache {
     const address = urlOf(url);
     if (this.#options.cache === "none") return;
     if (this.#complete.has(address) && (await this.#areCached([address]))[0]) return;
+    const { origin } = new URL(address);
+    if (performance.now() - (this.#uncached.get(origin) ?? -Infinity) < UNCACHED_MS) return;
     const file = await this.#open(address, signal);
     try {
       const pieces = file.stream({ signal: signal ?? null }).getReader();
@@ -80,6 +87,7 @@ export class ArtifactCache {
         this.#complete.add(address);
         return;
       }
+      this.#uncached.set(origin, performance.now());
       await pieces.cancel();
     } finally {
       file.close();

@@ -88,7 +88,7 @@ fn parse_infos<'a>(
         shape.reverse();
         let info = Info { name, shape, type_code: head.cursor.u32()?, offset: head.cursor.u64()? };
         let stored = window.stored(head.cursor.position() - infos_start);
-        budget.grow(stored - counted);
+        budget.grow_for_tensors(stored - counted);
         counted = stored;
         budget.tensor(name, info.shape.len())?;
         infos.push(info);

@@ -213,8 +213,7 @@ impl Model {
             count(&mut self.warnings.texts, name);
             return Ok(());
         }
-        // The other half is for the state in which the parser continues.
-        self.budget.grow(proto.head_bytes() / 2);
+        self.budget.grow(proto.head_bytes());
         self.budget.tensor(&name, proto.dimension_count())?;
         let tensor = proto.place(name.clone()).map_err(|e| e.in_tensor(&name))?;
         match proto.external {

@@ -31,7 +31,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     }
     let data_start = 8 + header_length;
     let place = 8..data_start;
-    let header = || Header::new(place.clone(), Budget::of(window, header_length));
+    let header = || Header::new(place.clone(), Budget::of(window, header_length).for_tensors());
     let Header { metadata, mut tensors, .. } = match window.get_in_pieces(place.clone(), header)? {
         Content::Whole(bytes) => header().read(bytes)?,
         Content::Pieces(header) => header.finish()?,

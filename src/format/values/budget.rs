@@ -14,9 +14,9 @@ use serde_json::Value;
 /// to half a megabyte. It keeps the peak memory of a malicious file below 64 MiB.
 pub(crate) const BASE_BYTES: u64 = 105 << 19;
 
-/// The additional memory for each stored byte of the head. An uncompressed index entry takes 60 to 80 bytes in the
-/// file, and about 500 in memory: a head may have as many of them as its format allows.
-pub(crate) const BYTES_PER_BYTE: u64 = 8;
+/// The additional memory for each stored byte of the head, and twice that in a part that only lists tensors: an
+/// uncompressed entry takes 60 to 80 bytes in the file, and about 500 in memory.
+pub(crate) const BYTES_PER_BYTE: u64 = 4;
 
 /// The part of the memory that metadata values may take in a head of any length. Callers that request the metadata get
 /// a copy, which doubles the peak.
@@ -102,6 +102,18 @@ impl Budget {
             decoded_left: scaled(BASE_DECODED_BYTES, DECODED_BYTES_PER_BYTE),
             refused: None,
         }
+    }
+
+    /// The budget of a head that only lists tensors.
+    pub(crate) fn for_tensors(self) -> Self {
+        let bytes_left = self.bytes_left.saturating_add(self.stored.saturating_mul(BYTES_PER_BYTE));
+        Budget { bytes_left, ..self }
+    }
+
+    /// Adds `stored` bytes of a part that lists tensors to the size of the head.
+    pub(crate) fn grow_for_tensors(&mut self, stored: u64) {
+        self.grow(stored);
+        self.bytes_left = self.bytes_left.saturating_add(stored.saturating_mul(BYTES_PER_BYTE));
     }
 
     /// Adds `stored` bytes to the size of the head.

@@ -25,7 +25,7 @@ const START_MS: u64 = 5_000;
 
 /// Maximum number of workers that are started within [`RESTART_MS`]. A worker that fails is started again, because the
 /// cause may have passed, such as a lost connection. A permanent cause must not delay every load.
-const MAX_STARTS: usize = 4;
+const MAX_STARTS: usize = 8;
 const RESTART_MS: f64 = 30_000.0;
 
 thread_local! {

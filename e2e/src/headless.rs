@@ -23,7 +23,7 @@ const MAX_HEADER_REQUESTS: u64 = 3;
 const MAX_DATA_REQUESTS: u64 = 4;
 
 /// The sentence with which the page says what it has verified.
-const VERIFIED: &str = "files match CRC-32.";
+const VERIFIED: &str = "files match SHA-256.";
 
 /// The report of the page, in `window.weightstreamReport`.
 #[derive(Deserialize)]

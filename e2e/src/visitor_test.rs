@@ -41,7 +41,7 @@ fn reloads_from_cache_and_network(page: &mut Page, demo: &Demo) -> Result<()> {
 
 /// Waits for the end of a load with these origins, all of whose files are verified.
 fn wait_for_a_load(page: &mut Page, origins: &str) -> Result<()> {
-    let end = format!("{origins} 4 of 4 files match CRC-32.");
+    let end = format!("{origins} 4 of 4 files match SHA-256.");
     page.wait_for("a verified load", LOAD_LIMIT, &format!("{STATUS}.endsWith({end:?})"))
 }
 

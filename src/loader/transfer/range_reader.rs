@@ -343,7 +343,7 @@ impl<S: Source> RangeReader<S> {
         self.connect_checked().await
     }
 
-    /// Requests the next bytes of a file whose content is checked elsewhere.
+    /// Requests the next bytes, without the checks of the content of the file.
     async fn connect_checked(&mut self) -> Result<Remote<S::Body>> {
         if let Some(response) = self.next_request.as_mut().and_then(|next| next.take(self.position)) {
             let remote = self.with_timeout(|_| response).await?;

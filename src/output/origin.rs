@@ -105,16 +105,16 @@ pub(crate) fn take(metadata: &mut Metadata) -> Metadata {
 /// entries are those of another format.
 pub(crate) fn flatten(metadata: &mut Metadata) -> Option<Metadata> {
     let filled_in = Value::Object(sizes(metadata));
-    metadata.retain(|key, value| match key.as_str() {
-        "apr_version" => value != "2.0.0",
-        "model_type" => value != "unknown",
-        "architecture" => *value != filled_in,
-        _ => true,
-    });
     let foreign = match metadata.get_mut(FOREIGN_KEY) {
         Some(Value::Object(foreign)) => std::mem::take(foreign),
         _ => Map::new(),
     };
+    metadata.retain(|key, value| match key.as_str() {
+        "apr_version" => value != "2.0.0",
+        "model_type" => *value != *foreign.get(key).unwrap_or(&"unknown".into()),
+        "architecture" => *value != *foreign.get(key).unwrap_or(&filled_in),
+        _ => true,
+    });
     let has_own = metadata.keys().any(|key| key != FOREIGN_KEY);
     let (moved, kept): (Map<_, _>, Map<_, _>) =
         foreign.into_iter().partition(|(key, _)| !metadata.contains_key(key.as_str()));

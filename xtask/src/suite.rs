@@ -15,6 +15,10 @@ use crate::{
 /// Ten seconds, enough to detect frequent failures.
 const SHORT_CHAOS_MINUTES: &str = "0.17";
 
+/// How much of the output of a failed step is repeated before the summary. The output itself can be thousands of lines
+/// above, or cut off by the logs of a continuous integration.
+const LINES_OF_A_FAILURE: usize = 20;
+
 struct Step {
     /// The name of the step on the command line.
     name: &'static str,
@@ -197,18 +201,31 @@ fn run_suite(project: &Project, all: bool) -> Result<()> {
     let long: &[Step] = if all { &LONG_STEPS } else { &[] };
     let steps: Vec<&'static Step> = long.iter().chain(&PARALLEL_STEPS).collect();
     let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+    let mut failures = Vec::new();
     parallel::run(&names, |ended| {
         let Some(step) = steps.iter().find(|step| step.name == ended.name) else { return };
         title(step);
         print!("{}", ended.output);
         outcomes.push((*step, ended.passed, ended.time));
+        if !ended.passed {
+            failures.push((step.name, ended.output));
+        }
     });
+    for (name, output) in &failures {
+        println!("\n━━ {name} failed. Its output ends with:\n{}", last_lines(output, LINES_OF_A_FAILURE));
+    }
     summary(&outcomes)?;
     if !all {
         let left_out = LONG_STEPS.each_ref().map(|step| step.name).join(", ");
         println!("not run: {left_out}; `cargo xtask test --all` runs them too");
     }
     Ok(())
+}
+
+/// The end of a text.
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
 }
 
 type Outcome = (&'static Step, bool, Duration);

@@ -195,7 +195,8 @@ globalThis.keeps = async (url) => {
     found.push(JSON.stringify(await all(loader.tensors())));
     fromCache.push(loader.stats.bytesFromCache);
     loader.close();
-    for (let tries = 0; tries < 100 && !(await listCached()).some(({ url: kept }) => kept.endsWith(url)); tries++) {
+    const isWhole = (file) => file.url.endsWith(url) && file.cachedBytes >= file.byteLength;
+    for (let tries = 0; tries < 400 && !(await listCached()).some(isWhole); tries++) {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     await new Promise((resolve) => setTimeout(resolve, 300)); // until the worker has ended

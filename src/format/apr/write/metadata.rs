@@ -29,9 +29,12 @@ pub(super) fn join(settings: &Settings) -> Metadata {
         joined.entry(FOREIGN_KEY).or_insert_with(|| Value::Object(source.clone()));
     }
     fill(&mut joined, "apr_version", || "2.0.0".into());
-    fill(&mut joined, "model_type", || "unknown".into());
-    let architecture = sizes(&joined);
-    fill(&mut joined, "architecture", || Value::Object(architecture));
+    // What the other format says of the model must not be hidden behind "unknown".
+    let nested = |key| joined.get(FOREIGN_KEY).and_then(|foreign| foreign.get(key)).cloned();
+    let model_type = nested("model_type").unwrap_or_else(|| "unknown".into());
+    let architecture = nested("architecture").unwrap_or_else(|| Value::Object(sizes(&joined)));
+    fill(&mut joined, "model_type", || model_type);
+    fill(&mut joined, "architecture", || architecture);
     // Without metadata of the caller, the entries of the other format are recognised by their place.
     Changes::default().needed_if(!settings.given.is_empty()).record(NAME, settings, &mut joined);
     joined
@@ -96,6 +99,18 @@ mod tests {
             r#""__metadata__":{"format":"pt"},"weightstream.source":"{\"format\":\"safetensors\"}"}"#
         );
         assert_eq!(joined(given, "safetensors", json!({"format": "pt"})), expected);
+    }
+
+    #[test]
+    fn states_the_model_type_and_architecture_of_the_source() {
+        let source = json!({"model_type": "llama", "architecture": "decoder", "format": "pt"});
+        let expected = concat!(
+            r#"{"apr_version":"2.0.0","model_type":"llama","architecture":"decoder","#,
+            r#""__metadata__":{"model_type":"llama","architecture":"decoder","format":"pt"}}"#
+        );
+        assert_eq!(joined(json!({}), "safetensors", source.clone()), expected);
+        let given = joined(json!({"model_type": "bert"}), "safetensors", source);
+        assert!(given.starts_with(r#"{"apr_version":"2.0.0","model_type":"bert","architecture":"decoder","#), "{given}");
     }
 
     #[test]

@@ -14,9 +14,12 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 use wasm_bindgen::prelude::*;
 
+/// A worker that is not ready after this time is terminated.
+const START_TIMEOUT_MS: f64 = 20_000.0;
+
 /// A busy worker that sends no message for this long is terminated. No single request takes longer than digesting some
-/// MiB.
-const RESPONSE_TIMEOUT_MS: f64 = if cfg!(weightstream_test_hooks) { 3_000.0 } else { 20_000.0 };
+/// MiB. Tests do not wait for so long, but a busy machine must not exceed their limit either.
+const RESPONSE_TIMEOUT_MS: f64 = if cfg!(weightstream_test_hooks) { 5_000.0 } else { 20_000.0 };
 
 /// A worker and its tasks.
 #[derive(Debug)]
@@ -77,8 +80,11 @@ impl Worker {
 
     /// Whether the worker is starting or busy and has sent no message for too long.
     pub(super) fn is_unresponsive(&self) -> bool {
-        let is_busy = !self.is_ready.get() || self.queued_bytes.get() > 0;
-        is_busy && now_ms() - self.last_activity_ms.get() > RESPONSE_TIMEOUT_MS
+        let silent_ms = now_ms() - self.last_activity_ms.get();
+        match self.is_ready.get() {
+            true => self.queued_bytes.get() > 0 && silent_ms > RESPONSE_TIMEOUT_MS,
+            false => silent_ms > START_TIMEOUT_MS,
+        }
     }
 
     /// Starts a task with its first request, which carries `bytes` bytes of data. Returns the task's number and state.

@@ -54,6 +54,7 @@ async function expected(url) {
   const onThePage = await everything(url, { workers: 0 });
   for (let tries = 0; !sent.done && tries < 300; tries++) {
     if (await everything(url) !== onThePage) throw new Error("other bytes");
+    if (workersError !== undefined) throw new Error(workersError);
     await pause(10);
   }
   if (!sent.done) throw new Error("no worker has started");

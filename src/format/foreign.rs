@@ -30,6 +30,8 @@ const PAGE: Kind = (
     "a web page",
     "Check the URL: the server may have answered with an error page, a log-in page or the start page of an app.",
 );
+const JSON_DOCUMENT: Kind =
+    ("a JSON document", "Check the URL: the server may have answered with the description of an error.");
 
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
@@ -68,7 +70,7 @@ pub(super) fn unrecognised(window: &Window) -> Stop {
 /// Checks that a file of raw bytes, which has no magic, is not a text that a server sent in its place.
 ///
 /// # Errors
-/// `UNSUPPORTED` for a web page, another document in its syntax, and a Git LFS pointer.
+/// `UNSUPPORTED` for a web page, another document in its syntax, JSON, and a Git LFS pointer.
 pub(crate) fn check_headerless(window: &Window) -> Result<(), Stop> {
     let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
     let head = window.get(0..head_end)?;
@@ -76,7 +78,12 @@ pub(crate) fn check_headerless(window: &Window) -> Result<(), Stop> {
     if !is_pointer && (head.len() < MIN_PAGE_BYTES || !is_text(head)) {
         return Ok(());
     }
-    match kind_of(head).filter(|_| is_pointer || head.trim_ascii_start().starts_with(b"<")) {
+    let kind = match head.trim_ascii_start() {
+        [b'{', ..] => Some(JSON_DOCUMENT),
+        [b'<', ..] => kind_of(head),
+        _ => kind_of(head).filter(|_| is_pointer),
+    };
+    match kind {
         Some((kind, advice)) => {
             let what = format!("this file is {kind}, not the data of the model's tensors");
             Err(Error::new(ErrorKind::Unsupported, what).advise(advice).at(0..head.len() as u64).into())

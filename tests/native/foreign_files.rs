@@ -51,7 +51,8 @@ fn a_page_or_a_pointer_in_place_of_raw_data_is_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/foreign_data");
     let [graph, pointer] = ["model.onnx", "model.onnx.data"].map(|name| fs::read(folder.join(name)).unwrap());
     let page = "\n<html><head><title>Sign in – Wi-Fi</title></head></html>".repeat(20).into_bytes();
-    for (data, kind) in [(pointer, "a Git LFS pointer"), (page, "a web page")] {
+    let error = br#"{"error": "Access to this model is restricted.", "status": 403}"#.repeat(20);
+    for (data, kind) in [(pointer, "a Git LFS pointer"), (page, "a web page"), (error, "a JSON document")] {
         let files = vec![("model.onnx", graph.clone()), ("model.onnx.data", data)];
         let error = rejected(files, Unsupported, &format!("this file is {kind}"));
         assert!(error.to_string().contains("not the data of the model's tensors"), "{error}");

@@ -28,7 +28,7 @@ struct Step {
 }
 
 /// Steps that run one after another, because compilers use all cores and the later steps need the results.
-const SEQUENTIAL_STEPS: [Step; 11] = [
+const SEQUENTIAL_STEPS: [Step; 12] = [
     Step { name: "tools", description: "all tools are installed", run: setup::all },
     Step { name: "fmt", description: "the code is formatted", run: formatting },
     Step { name: "clippy", description: "clippy reports no warnings", run: clippy },
@@ -39,6 +39,7 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
     Step { name: "msrv", description: "the library compiles with the minimum supported Rust version", run: msrv::run },
     Step { name: "build", description: "the npm package is built", run: |project| package::build(project).map(drop) },
     Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
+    Step { name: "compile", description: "the tests and the programs that they run compile", run: compile },
     Step { name: "deny", description: "licences and sources of dependencies are allowed", run: dependencies },
 ];
 
@@ -299,16 +300,28 @@ fn dependencies(project: &Project) -> Result<()> {
     Ok(())
 }
 
+/// Compiles what the parallel steps run. Otherwise, the first of them that compiles would block the others: a build
+/// folder can be used by one compiler at a time.
+fn compile(project: &Project) -> Result<()> {
+    command::run(cargo(project).args(["build", "--workspace", "--bins"]))?;
+    command::run(cargo(project).args(["test", "--workspace", "--no-run"]).args(TEST_TARGETS).args(["--test", "*"]))
+}
+
+/// The targets with native tests, besides those of the folder `tests`.
+const TEST_TARGETS: [&str; 3] = ["--lib", "--bins", "--examples"];
+
 /// All native tests but those of `tests/hostile`, whose name is the only one that begins with an h.
 fn native_tests(project: &Project) -> Result<()> {
-    let tests = ["--lib", "--bins", "--examples", "--test", "[!h]*"];
-    command::run(cargo(project).args(["test", "--workspace", "--no-fail-fast"]).args(tests))?;
+    let mut tests = cargo(project);
+    tests.args(["test", "--workspace", "--no-fail-fast"]).args(TEST_TARGETS);
+    command::run(tests.args(["--test", "[!h]*"]))?;
     command::run(cargo(project).args(["test", "--workspace", "--no-fail-fast", "--doc"]))
 }
 
 /// These tests measure time and memory, so they run one after another.
 fn hostile_tests(project: &Project) -> Result<()> {
-    command::run(cargo(project).args(["test", "--test", "hostile"]))
+    // With `--workspace`, dependencies have the features with which they are compiled already.
+    command::run(cargo(project).args(["test", "--workspace", "--test", "hostile"]))
 }
 
 /// Runs an end-to-end test.

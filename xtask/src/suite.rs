@@ -28,15 +28,12 @@ struct Step {
 }
 
 /// Steps that run one after another, because compilers use all cores and the later steps need the results.
-const SEQUENTIAL_STEPS: [Step; 12] = [
+const SEQUENTIAL_STEPS: [Step; 9] = [
     Step { name: "tools", description: "all tools are installed", run: setup::all },
     Step { name: "fmt", description: "the code is formatted", run: formatting },
     Step { name: "clippy", description: "clippy reports no warnings", run: clippy },
     Step { name: "clippy-wasm", description: "clippy reports no warnings for wasm32", run: clippy_for_wasm },
-    Step { name: "features", description: "each feature alone compiles without a warning", run: features },
     Step { name: "types", description: "the JavaScript matches its types and the public API", run: types::run },
-    Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
-    Step { name: "msrv", description: "the library compiles with the minimum supported Rust version", run: msrv::run },
     Step { name: "build", description: "the npm package is built", run: |project| package::build(project).map(drop) },
     Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
     Step { name: "compile", description: "the tests and the programs that they run compile", run: compile },
@@ -44,7 +41,7 @@ const SEQUENTIAL_STEPS: [Step; 12] = [
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 15] = [
+const PARALLEL_STEPS: [Step; 18] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "package",
@@ -99,6 +96,10 @@ const PARALLEL_STEPS: [Step; 15] = [
         description: "the reference of the JavaScript API builds without warnings",
         run: reference::build,
     },
+    // These have build folders of their own, or block others for some seconds only.
+    Step { name: "features", description: "each feature alone compiles without a warning", run: features },
+    Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
+    Step { name: "msrv", description: "the library compiles with the minimum supported Rust version", run: msrv::run },
     Step {
         name: "chaos",
         description: "loads from a faulty server give correct bytes or an error",

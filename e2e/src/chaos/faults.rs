@@ -25,8 +25,10 @@ pub enum Fault {
     Short,
     /// A 206 with fewer bytes than requested, of a server that limits every response.
     Capped,
-    /// A 416 for a range that ends beyond the file.
+    /// A 416 for a range that ends beyond the file. It states the length of the file.
     Refused,
+    /// Like [`Fault::Refused`], but the length is not stated.
+    RefusedWithoutLength,
     /// A 200 with the whole file.
     IgnoredRange,
     /// A 200 with a page.
@@ -43,8 +45,10 @@ pub enum Fault {
     Changed,
     /// The response of another server of the host: the same bytes with validators of its own.
     OtherServer,
-    /// The response of another server of the host, which has the other version of the files.
+    /// The response of another server of the host, which has the other version of the files. The validators show it.
     OtherBytes,
+    /// Like [`Fault::OtherBytes`], but the validators do not show it.
+    HiddenBytes,
     /// A 401 without CORS headers.
     Unauthorized,
     /// A 206 without `Content-Range`.
@@ -93,7 +97,10 @@ const OTHER_BYTES: &[&str] = &["CHANGED", "CHECKSUM", "FORMAT", "TRUNCATED", "LI
 impl Fault {
     /// Whether a load should recover from the fault.
     pub fn is_transient(self) -> bool {
-        use Fault::{Busy, Capped, Cut, Endless, IgnoredRange, Late, Refused, Short, Silence, Slow, Stall, Unproven};
+        use Fault::{
+            Busy, Capped, Cut, Endless, IgnoredRange, Late, Refused, RefusedWithoutLength, Short, Silence, Slow, Stall,
+            Unproven,
+        };
         matches!(
             self,
             Cut | Stall | Endless | Silence | Late | Slow | Busy | Short | Capped | Refused | IgnoredRange | Unproven
@@ -114,12 +121,13 @@ impl Fault {
             // Without CORS headers, a browser hides the status.
             Fault::Unauthorized => &["HTTP", "NETWORK"],
             Fault::OtherRange | Fault::Longer | Fault::Unproven => &["RANGE_UNSUPPORTED"],
-            Fault::Short | Fault::Capped | Fault::IgnoredRange => &[],
-            // Without a stated length, only a request from the start of the file can be sent again without a range.
-            Fault::Refused => &["TRUNCATED"],
+            Fault::Short | Fault::Capped | Fault::Refused | Fault::IgnoredRange => &[],
+            // Only a request from the start of the file can be sent again without a range.
+            Fault::RefusedWithoutLength => &["TRUNCATED"],
             Fault::OtherTag | Fault::OtherServer => &["CHANGED"],
             Fault::PageForRange => &["RANGE_UNSUPPORTED", "CHANGED"],
-            Fault::Page | Fault::PageAsFile | Fault::PageAsRange | Fault::Changed | Fault::OtherBytes => OTHER_BYTES,
+            Fault::Page | Fault::PageAsFile | Fault::PageAsRange => OTHER_BYTES,
+            Fault::Changed | Fault::OtherBytes | Fault::HiddenBytes => OTHER_BYTES,
         }
     }
 }

@@ -179,8 +179,8 @@ impl Script {
             lock(&self.ignored_ranges).insert(request.number);
             return Reply::new(200, file);
         };
-        if let Some(refusal) = self.habits.refusal(request, file.len()) {
-            self.count(Fault::Refused);
+        if let Some((refusal, fault)) = self.habits.refusal(request, file.len()) {
+            self.count(fault);
             return refusal;
         }
         let range = clamped(&range, file);

@@ -141,7 +141,8 @@ impl Habits {
     pub fn version(&self, back_end: usize, current: usize) -> (usize, Option<Fault>) {
         let is_other = back_end > 0;
         match self.back_ends {
-            BackEnds::OtherBytes => (back_end, is_other.then_some(Fault::OtherBytes)),
+            BackEnds::OtherBytes if self.reveals_versions() => (back_end, is_other.then_some(Fault::OtherBytes)),
+            BackEnds::OtherBytes => (back_end, is_other.then_some(Fault::HiddenBytes)),
             _ => (current, is_other.then_some(Fault::OtherServer)),
         }
     }
@@ -154,12 +155,16 @@ impl Habits {
     }
 
     /// The answer to a range that ends beyond a file of `file_length` bytes, if it is refused.
-    pub(super) fn refusal(&self, request: &Request, file_length: usize) -> Option<Reply> {
+    pub(super) fn refusal(&self, request: &Request, file_length: usize) -> Option<(Reply, Fault)> {
         let BeyondEnd::Refused { states_length } = self.beyond_end else { return None };
         // A range without an end is not refused.
         request.range.as_ref().filter(|range| range.end > file_length && range.end != usize::MAX)?;
         let reply = Reply::new(416, b"");
-        Some(if states_length { reply.with("Content-Range", &format!("bytes */{file_length}")) } else { reply })
+        Some(if states_length {
+            (reply.with("Content-Range", &format!("bytes */{file_length}")), Fault::Refused)
+        } else {
+            (reply, Fault::RefusedWithoutLength)
+        })
     }
 
     /// The maximum length of the response to a range of `length` bytes, if it is shorter.

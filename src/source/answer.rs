@@ -31,10 +31,19 @@ impl Head {
     /// Whether this is a 206 whose range cannot be determined: it has neither a readable `Content-Range` nor a
     /// `Content-Length` to check instead, or it is a multipart response. The whole file must then be requested.
     pub(crate) fn has_unspecified_range(&self) -> bool {
-        let is_multipart = self.content_type.as_deref().is_some_and(|kind| {
-            kind.trim_start().get(..MULTIPART.len()).is_some_and(|start| start.eq_ignore_ascii_case(MULTIPART))
-        });
-        self.status == 206 && (is_multipart || (self.content_range.is_none() && self.content_length.is_none()))
+        self.status == 206
+            && (self.has_type(MULTIPART) || (self.content_range.is_none() && self.content_length.is_none()))
+    }
+
+    /// Whether the media type is that of a web page.
+    pub(crate) fn is_page(&self) -> bool {
+        PAGE_TYPES.iter().any(|name| self.has_type(name))
+    }
+
+    /// Whether the media type is `name`, with any parameters.
+    fn has_type(&self, name: &str) -> bool {
+        let content_type = self.content_type.as_deref().unwrap_or_default();
+        content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(name))
     }
 
     /// Whether the body has a content encoding, so that its bytes differ from those of the file.
@@ -65,6 +74,9 @@ pub(crate) fn range_header(range: &Range<u64>) -> String {
 
 /// Media type of a response with several ranges.
 const MULTIPART: &str = "multipart/byteranges";
+
+/// Media types of web pages.
+const PAGE_TYPES: [&str; 2] = ["text/html", "application/xhtml+xml"];
 
 /// Checks the head of the response to a request for the range `requested`, and returns the properties of its body.
 ///

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// answer, and returns it with its head and the response.
 ///
 /// # Errors
-/// Those of [`answer::check`] and `send`.
+/// Those of [`answer::check`], [`History::check_media_type`] and `send`.
 pub(super) async fn exchange<R>(
     history: &History,
     requested: &Range<u64>,
@@ -38,6 +38,7 @@ pub(super) async fn exchange<R>(
         _ => {}
     }
     let answer = answer::check(&requested, &head, ())?;
+    history.check_media_type(&head)?;
     Ok((answer, head, response))
 }
 

@@ -4,9 +4,12 @@
 //! random ETag with every response. So a validator that differs from the first one is doubted: the same bytes are
 //! requested a few times, until they have arrived with both validators. If they are equal, both stand for one version.
 //! If the first validator is not sent any more, the file has changed.
+//!
+//! A web page in place of a part of the file, such as the login page of a network, is recognized by its media type.
 
+use super::answer::Head;
 use super::{Answer, Body, Buffer};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -50,6 +53,8 @@ pub(crate) struct History {
     /// Other validators, and whether they stand for the same bytes.
     others: RefCell<Vec<(Validator, bool)>>,
     etags_are_random: Cell<bool>,
+    /// Whether the first response was a web page.
+    is_page: Cell<Option<bool>>,
     /// Whether a 206 had an unspecified range.
     has_unspecified_range: Cell<bool>,
 }
@@ -145,6 +150,23 @@ impl History {
         {
             (identity.etag, identity.last_modified) = (first.etag.clone(), first.last_modified.clone());
         }
+    }
+
+    /// Checks that a response is a web page only if the first one was: some servers send all files as `text/html`. A
+    /// page that is as long as the requested range differs from a part of the file in nothing else.
+    ///
+    /// # Errors
+    /// `CHANGED` if one of them is a page and the other one is not.
+    pub(crate) fn check_media_type(&self, head: &Head) -> Result<()> {
+        let was_page = self.is_page.get().unwrap_or(head.is_page());
+        self.is_page.set(Some(was_page));
+        if was_page == head.is_page() {
+            return Ok(());
+        }
+        let (now, before) = if was_page { ("the file", "a web page") } else { ("a web page", "the file") };
+        let what = format!("the server sent {now}, and {before} before");
+        let advice = "Open the URL in a browser: the server or the network may require a login. Then load it again.";
+        Err(Error::new(ErrorKind::Changed, what).with_status(head.status).advise(advice))
     }
 
     /// Records that a 206 had an unspecified range.
@@ -250,6 +272,25 @@ mod tests {
         assert_eq!(identities[0], etag("0"));
         assert!(identities[1..].iter().all(|identity| identity.etag.is_none()));
         assert_eq!(sent, 10 + RANDOM_RESPONSES);
+    }
+
+    #[test]
+    fn a_page_is_not_a_part_of_a_file() {
+        let response = |content_type: Option<&str>| {
+            let content_type = content_type.map(str::to_owned);
+            Head { status: 206, content_type, ..Head::default() }
+        };
+        let outcome = |types: &[Option<&str>]| {
+            let history = History::default();
+            let outcomes = types.iter().map(|content_type| history.check_media_type(&response(*content_type)));
+            outcomes.map(|outcome| outcome.map_err(|error| error.code())).collect::<Vec<_>>()
+        };
+        let (file, page) = (Some("application/octet-stream"), Some("text/html; charset=utf-8"));
+        assert_eq!(outcome(&[file, None, Some("text/plain"), file]), [Ok(()); 4]);
+        assert_eq!(outcome(&[page, Some("Text/HTML"), page]), [Ok(()); 3]);
+        assert_eq!(outcome(&[file, page, file]), [Ok(()), Err("CHANGED"), Ok(())]);
+        assert_eq!(outcome(&[None, Some("application/xhtml+xml")]), [Ok(()), Err("CHANGED")]);
+        assert_eq!(outcome(&[page, None]), [Ok(()), Err("CHANGED")]);
     }
 
     #[test]

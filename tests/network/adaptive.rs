@@ -2,11 +2,13 @@
 
 use super::bytes::{noise, safetensors};
 use super::server::{Link, Server, answer};
+use super::versions::WITHOUT_STRONG_ETAGS;
 use super::{HttpLoader, options, run};
 use futures::TryStreamExt;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
+use weightstream::ErrorKind;
 use weightstream::loader::{Loader, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::http::HttpSource;
@@ -86,6 +88,33 @@ fn connections_share_a_single_large_tensor() {
         assert!(LARGE.ends_with(&loaded.components[0].buffer) && loaded.components[0].buffer.len() == 5000 * KIB);
     });
     assert_eq!(server.max_concurrent(), 3);
+}
+
+/// Without a strong ETag, nothing proves that the responses to two connections are of one version.
+#[test]
+fn a_tensor_is_of_one_version_without_strong_etags() {
+    static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut new = LARGE.clone();
+        let header = new.len() - 5100 * KIB;
+        new[header..].iter_mut().for_each(|byte| *byte ^= 0x55);
+        new
+    });
+    for (name, validators) in WITHOUT_STRONG_ETAGS {
+        let server = Server::new(move |request| {
+            let is_new = request.number % 2 == 0;
+            validators(answer(if is_new { &NEW } else { &LARGE }, request), is_new, request).slowly(PAUSE_MS)
+        });
+        run(async {
+            let loader = open(&server, 3).await;
+            match loader.load_tensor("01", TensorRequest::default(), Rc::new(())).await {
+                Ok(loaded) => {
+                    let bytes = &loaded.components[0].buffer;
+                    assert!(LARGE.ends_with(bytes) || NEW.ends_with(bytes), "{name}: two versions in one tensor");
+                }
+                Err(error) => assert_eq!(error.kind, ErrorKind::Changed, "{name}: {error}"),
+            }
+        });
+    }
 }
 
 #[test]

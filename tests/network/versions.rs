@@ -19,9 +19,9 @@ fn content(seed: u32) -> Vec<u8> {
 }
 
 /// What a server without strong ETags sends to identify a version.
-type Validators = fn(Reply, is_new: bool, &Request) -> Reply;
+pub(crate) type Validators = fn(Reply, is_new: bool, &Request) -> Reply;
 
-const WITHOUT_STRONG_ETAGS: [(&str, Validators); 5] = [
+pub(crate) const WITHOUT_STRONG_ETAGS: [(&str, Validators); 5] = [
     ("weak ETags", |reply, is_new, _| reply.with("ETag", if is_new { "W/\"v1\"" } else { "W/\"v0\"" })),
     ("equal weak ETags", |reply, _, _| reply.with("ETag", "W/\"v0\"")),
     ("random ETags", |reply, _, request| reply.with("ETag", &format!("\"{}\"", request.number))),

@@ -115,6 +115,23 @@ traps! {
         .loads(&[Load::One("second")])
         .fails(&["CHANGED"]),
 
+    // The page is as long as the requested range, and `Content-Range` states the range.
+    a_page_in_place_of_a_range_is_never_used_as_file_contents:
+        Trap::new(|request| match &request.range {
+            Some(range) if request.number > 0 => {
+                let page = PORTAL.repeat(range.len() / PORTAL.len() + 1);
+                answer(&FILE, request).without("ETag").with_body(&page[..range.len()]).with("Content-Type", "text/html")
+            }
+            _ => answer(&FILE, request),
+        })
+        .loads(&[Load::One("second")])
+        .fails(&["CHANGED"])
+        .in_requests(2),
+
+    files_are_read_from_a_server_that_sends_them_as_text_html:
+        Trap::new(|request| answer(&FILE, request).with("Content-Type", "text/html"))
+            .loads(&[Load::One("second"), Load::One("fourth")]),
+
     an_empty_file_is_reported:
         Trap::new(|request| answer(b"", request)).fails(&["TRUNCATED"]).with_status(416).in_requests(1),
 }

@@ -13,6 +13,9 @@ const PIECE_BYTES: usize = 16 << 10;
 
 const CUT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The end of a body with chunked transfer encoding.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
 /// A request, and the number of body bytes that were sent in response.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -86,6 +89,8 @@ enum Then {
     Abort,
     /// The server sends nothing more, and the connection stays open.
     Stall,
+    /// The server sends nothing at all, not even headers, and the connection stays open.
+    Silence,
 }
 
 impl Reply {
@@ -150,6 +155,19 @@ impl Reply {
         self
     }
 
+    /// Sends nothing, but does not close the connection.
+    pub(crate) fn silent(self) -> Self {
+        Reply { then: Then::Silence, ..self }
+    }
+
+    /// Sends the whole body with chunked transfer encoding, but not the chunk that ends it, and does not close the
+    /// connection.
+    pub(crate) fn without_end(self) -> Self {
+        let mut reply = self.chunked();
+        reply.body.truncate(reply.body.len() - LAST_CHUNK.len());
+        Reply { then: Then::Stall, ..reply }
+    }
+
     /// Pauses after every piece of 16 KiB.
     pub(crate) fn slowly(mut self, pause_ms: u64) -> Self {
         self.pause = Duration::from_millis(pause_ms);
@@ -169,7 +187,7 @@ impl Reply {
             body.extend(chunk);
             body.extend(b"\r\n");
         }
-        body.extend(b"0\r\n\r\n");
+        body.extend(LAST_CHUNK);
         self.body = body;
         self.without("Content-Length").with("Transfer-Encoding", "chunked")
     }
@@ -270,6 +288,9 @@ impl Shared {
                 return; // a dropped server does not respond on open connections
             }
             let reply = (self.script)(&request);
+            if reply.then == Then::Silence {
+                return self.wait_for_close(&mut stream, &request);
+            }
             let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<String>();
             let head = format!("HTTP/1.1 {} X\r\n{headers}\r\n", reply.status);
             if stream.write_all(head.as_bytes()).is_err() {
@@ -292,14 +313,16 @@ impl Shared {
                     return;
                 }
                 Then::Abort => return drop(stream.shutdown(Shutdown::Both)),
-                Then::Stall => {
-                    stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
-                    let is_closed = matches!(stream.read(&mut [0]), Ok(0)); // waits until the client closes it
-                    self.requests.lock().unwrap()[request.number].is_abandoned = is_closed;
-                    return;
-                }
+                Then::Stall | Then::Silence => return self.wait_for_close(&mut stream, &request),
             }
         }
+    }
+
+    /// Waits until the client closes the connection.
+    fn wait_for_close(&self, stream: &mut TcpStream, request: &Request) {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
+        let is_closed = matches!(stream.read(&mut [0]), Ok(0));
+        self.requests.lock().unwrap()[request.number].is_abandoned = is_closed;
     }
 
     /// Sends the body. Returns whether all of it was sent.

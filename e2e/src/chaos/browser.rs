@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::calls::Calls;
-use super::faulty_server::{Fault, Server};
+use super::check::{Check, FileCheck};
+use super::faults::Fault;
+use super::faulty_server::Server;
 use super::model::Model;
 use super::random::Random;
 use super::{FAULT_PERCENTS, MAX_EXCESS_PERCENT};
@@ -30,10 +34,6 @@ const LOW_MEMORY_FLAG: &str = "--js-flags=--wasm-max-mem-pages=128";
 /// Headers are read in steps of this many bytes.
 const MIN_EXCESS_BYTES: u64 = 128 << 10;
 
-/// Error codes that faults of a server may cause.
-const ERRORS: [&str; 9] =
-    ["NETWORK", "HTTP", "RANGE_UNSUPPORTED", "CHANGED", "TRUNCATED", "CHECKSUM", "FORMAT", "LIMIT", "UNSUPPORTED"];
-
 /// Opens frames. Like tabs, frames are separate documents, each with its own module instance and worker.
 const TABS: &str = include_str!("tabs.js");
 
@@ -44,6 +44,7 @@ const SCRIPT: &str = include_str!("visit.js");
 #[serde(rename_all = "camelCase")]
 struct Report {
     tensors: Vec<LoadedTensor>,
+    files: Vec<OpenedFile>,
     errors: Vec<(String, String)>,
     aborted: u64,
     bytes_from_cache: u64,
@@ -54,6 +55,21 @@ struct LoadedTensor {
     name: String,
     rows: Option<(u64, u64)>,
     shard: Option<usize>,
+    sha256: String,
+}
+
+#[derive(Deserialize)]
+struct OpenedFile {
+    name: String,
+    reads: Vec<Read>,
+}
+
+/// What was read of a range of a file.
+#[derive(Deserialize)]
+struct Read {
+    start: u64,
+    end: u64,
+    length: u64,
     sha256: String,
 }
 
@@ -81,6 +97,7 @@ struct Scenario<'a> {
     server: Server,
     /// Every visit loads the whole model, so that cached bytes must not be downloaded again.
     is_strict: bool,
+    is_low_memory: bool,
     random: Random,
 }
 
@@ -99,11 +116,11 @@ pub fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
         let model = Arc::new(Model::new(&mut random)?);
         let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
         let server = Server::new(Arc::clone(&model), random.clone(), fault_percent);
-        let mut scenario = Scenario { pages, is_strict: random.percent(50), model, server, random };
+        let (is_strict, is_low_memory) = (random.percent(50), random.percent(15));
+        let mut scenario = Scenario { pages, is_strict, is_low_memory, model, server, random };
         let what = format!("scenario {number} of seed {seed}, cached in {storage}: {}", scenario.model.name);
-        let is_low_memory = scenario.random.percent(15);
         let browser = if is_low_memory { &mut low_memory } else { &mut browser };
-        scenario.run(browser, is_low_memory, &mut totals).with_context(|| what)?;
+        scenario.run(browser, &mut totals).with_context(|| what)?;
         totals.low_memory += u64::from(is_low_memory);
         totals.scenarios += 1;
     }
@@ -113,7 +130,7 @@ pub fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
 }
 
 impl Scenario<'_> {
-    fn run(&mut self, browser: &mut Chromium, is_low_memory: bool, totals: &mut Totals) -> Result<()> {
+    fn run(&mut self, browser: &mut Chromium, totals: &mut Totals) -> Result<()> {
         let quota = self.random.percent(25).then(|| self.random.within(1 << 20..12 << 20));
         let (mut received, mut lost, mut extra_loads) = (0, 0, 0);
         for _ in 0..self.random.within(1..5) {
@@ -142,7 +159,7 @@ impl Scenario<'_> {
             received += page.evaluate("tabs.reduce((sum, tab) => sum + tab.received(), 0)")?.as_u64().unwrap_or(0);
             set_quota(&mut page, self.pages, None)?;
         }
-        if is_low_memory {
+        if self.is_low_memory {
             return Ok(()); // a load that runs out of memory starts over, possibly several times
         }
         received += self.end(browser, totals)?;
@@ -187,22 +204,21 @@ impl Scenario<'_> {
 
     /// Checks that every tensor has the bytes of one version, the same for all tensors of a file.
     fn check(&self, report: &Report, version: Option<usize>) -> Result<()> {
-        let mut version_of_shard = BTreeMap::new();
+        let mut check = Check::new(&self.model, self.server.habits().reveals_versions());
+        check.version = version.filter(|_| self.server.habits().reveals_versions());
         for LoadedTensor { name, rows, shard, sha256 } in &report.tensors {
-            let is_version = |version: &usize| self.model.sha256(*version, name, *rows).as_ref() == Some(sha256);
-            let versions: Vec<_> = [0, 1].into_iter().filter(is_version).collect();
-            let known = version.or_else(|| shard.and_then(|shard| version_of_shard.get(&shard).copied()));
-            match (versions.as_slice(), known) {
-                ([], _) => bail!("WRONG BYTES in {name} {rows:?}"),
-                (versions, Some(known)) if !versions.contains(&known) => {
-                    bail!("WRONG BYTES: {name} is of version {versions:?}, and should be of {known}")
-                }
-                ([version], None) => drop(shard.map(|shard| version_of_shard.insert(shard, *version))),
-                _ => {}
+            check.tensor(name, *shard, *rows, |bytes| hex_sha256(bytes) == *sha256)?;
+        }
+        for OpenedFile { name, reads } in &report.files {
+            let mut check = FileCheck::new(&self.model, name);
+            for Read { start, end, length, sha256 } in reads {
+                check.read(&(*start..*end), *length, |bytes| hex_sha256(bytes) == *sha256)?;
             }
         }
-        let wrong = report.errors.iter().find(|(code, _)| !ERRORS.contains(&code.as_str()));
-        ensure!(wrong.is_none(), "not caused by a server fault: {wrong:?}");
+        let sent = self.server.sent();
+        let is_memory_low = |code: &str| self.is_low_memory && code == "LIMIT";
+        let wrong = report.errors.iter().find(|(code, _)| !sent.explains(code) && !is_memory_low(code));
+        ensure!(wrong.is_none(), "not caused by the faults {:?}: {wrong:?}", sent.faults);
         Ok(())
     }
 
@@ -211,7 +227,7 @@ impl Scenario<'_> {
         let sent = self.server.sent();
         let count = |faults: &[Fault]| faults.iter().filter_map(|fault| sent.faults.get(fault)).sum::<u64>();
         // These faults invalidate what was cached.
-        let restarts = count(&[Fault::OtherTag, Fault::Page, Fault::Changed]);
+        let restarts = count(&[Fault::OtherTag, Fault::Page, Fault::PageAsFile, Fault::PageAsRange, Fault::Changed]);
         let files =
             self.model.versions.iter().map(|version| version.files.values().map(|file| file.len()).sum::<usize>());
         let payload = files.max().unwrap_or(0) as u64;
@@ -220,7 +236,7 @@ impl Scenario<'_> {
             + lost
             + sent.bytes_of_ignored_ranges
             + sent.overlap_bytes;
-        if self.is_strict && !is_full && self.server.can_be_cached() {
+        if self.is_strict && !is_full && self.server.habits().can_be_cached() {
             ensure!(
                 received <= allowed,
                 "{received} bytes were received where {allowed} are allowed: {:?}",
@@ -269,6 +285,10 @@ impl Totals {
             megabytes(self.received)
         );
     }
+}
+
+fn hex_sha256(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 fn set_quota(page: &mut Page, pages: &Pages, bytes: Option<u64>) -> Result<()> {

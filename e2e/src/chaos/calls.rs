@@ -1,6 +1,6 @@
 //! Random calls of a loader, and checks of the results.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -14,7 +14,10 @@ use weightstream::retry::Policy;
 use weightstream::source::http::HttpSource;
 use weightstream::{Error, ErrorKind};
 
+use super::check::Check;
+use super::faulty_server::Server;
 use super::model::Model;
+use super::open_files::OpenFiles;
 use super::random::Random;
 
 type HttpLoader = Rc<Loader<HttpSource>>;
@@ -35,6 +38,8 @@ pub enum Call {
     Together,
     /// Loads this tensor while a stream of all tensors is paused, then drops the stream.
     BesidePaused(String),
+    /// Reads ranges of a file of the model that is kept open.
+    File(String, Vec<Range<u64>>),
 }
 
 /// Consecutive calls on one loader.
@@ -57,8 +62,11 @@ pub struct Outcome {
 
 impl Calls {
     pub fn new(model: &Model, random: &mut Random) -> Self {
-        let retry =
-            Policy::default().with_max_attempts(8).with_base_delay_ms(1).with_max_delay_ms(20).with_stall_ms(400);
+        let retry = Policy::default()
+            .with_max_attempts(8)
+            .with_base_delay_ms(1)
+            .with_max_delay_ms(20)
+            .with_stall_ms(random.pick(&[200, 400]).unwrap_or(400));
         let options = Options::default()
             .with_concurrency(random.within(1..6) as usize)
             .with_coalesce_gap_bytes(random.pick(&[0, 4 << 10, 64 << 10]).unwrap_or(0))
@@ -101,6 +109,10 @@ impl Calls {
                 Call::Verify => json!({ "verify": true }),
                 Call::Together => json!({ "together": true }),
                 Call::BesidePaused(name) => json!({ "besidePaused": name }),
+                Call::File(file, ranges) => {
+                    let ranges: Vec<_> = ranges.iter().map(|range| [range.start, range.end]).collect();
+                    json!({ "file": file, "ranges": ranges })
+                }
             };
             if let (Some(bytes), Some(fields)) = (abort_after, call.as_object_mut()) {
                 fields.insert("abortAfter".to_owned(), json!(bytes / ASSUMED_BYTES_PER_MS));
@@ -114,8 +126,9 @@ impl Calls {
     ///
     /// # Errors
     /// For a wrong byte, and for an error that server faults cannot cause.
-    pub async fn run(&self, model: &Model, url: &str) -> Result<Outcome> {
+    pub async fn run(&self, model: &Model, server: &Server) -> Result<Outcome> {
         let mut outcome = Outcome::default();
+        let url = &server.url();
         let loader = match Loader::open(HttpSource::new(url, &[])?, self.options.clone()).await {
             Ok(loader) => Rc::new(loader),
             Err(error) => {
@@ -123,10 +136,11 @@ impl Calls {
                 return Ok(outcome);
             }
         };
-        let mut check = Check { model, version_of_shard: HashMap::new() };
+        let mut check = Check::new(model, server.habits().reveals_versions());
+        let files = OpenFiles::new(url, self.options.retry);
         for (call, abort_after) in &self.calls {
             let limit = abort_after.map_or(u64::MAX, |bytes| loader.stats().bytes_received() + bytes);
-            let work = pin!(call.run(&loader, &mut check));
+            let work = pin!(call.run(&loader, &files, &mut check));
             let limit_reached = pin!(async {
                 while loader.stats().bytes_received() < limit {
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -138,7 +152,7 @@ impl Calls {
                 Either::Right(_) => outcome.aborted += 1,
             }
         }
-        outcome.bytes_received = loader.stats().bytes_received();
+        outcome.bytes_received = loader.stats().bytes_received() + files.bytes_received();
         Ok(outcome)
     }
 }
@@ -164,7 +178,7 @@ impl Call {
         };
         let name = random.pick(&names).cloned().unwrap_or_default();
         let rows = version.tensors.get(&name).and_then(|tensor| tensor.shape.first().copied()).unwrap_or(0);
-        match random.within(0..10) {
+        match random.within(0..11) {
             0 | 1 => Call::Tensor(name),
             2 => {
                 let start = random.within(0..rows);
@@ -175,30 +189,50 @@ impl Call {
             6 => Call::Prefetch(some(random)),
             7 => Call::Together,
             8 => Call::BesidePaused(name),
+            9 => Call::file(model, random),
             _ => Call::Verify,
         }
     }
 
+    fn file(model: &Model, random: &mut Random) -> Self {
+        let [version, _] = &model.versions;
+        let mut names: Vec<_> = version.files.keys().collect();
+        names.sort();
+        let name = random.pick(&names).cloned().unwrap_or_default();
+        let length = model.file_length(&name);
+        let ranges = (0..random.within(1..5)).map(|_| {
+            let start = random.within(0..length);
+            let longest = if random.percent(50) { 1000 } else { length };
+            start..(start + 1 + random.within(0..longest)).min(length)
+        });
+        Call::File(name, ranges.collect())
+    }
+
     /// Makes the call. Returns how many tensors were loaded. The outer error is the loader's, the inner one reports
     /// wrong bytes.
-    async fn run(&self, loader: &HttpLoader, check: &mut Check<'_>) -> Result<Result<u64>, Error> {
+    async fn run(
+        &self,
+        loader: &HttpLoader,
+        files: &OpenFiles<'_>,
+        check: &mut Check<'_>,
+    ) -> Result<Result<u64>, Error> {
         match self {
             Call::Tensor(name) => {
                 let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?;
-                Ok(check.tensor(&loaded, None))
+                Ok(tensor(check, &loaded, None))
             }
             Call::Rows(name, rows) => {
                 let request = TensorRequest::default().with_rows(Some(rows.clone()));
                 let loaded = loader.load_tensor(name, request, Rc::new(())).await?;
-                Ok(check.tensor(&loaded, Some(rows)))
+                Ok(tensor(check, &loaded, Some(rows)))
             }
-            Call::Tensors(names) => check.all(loader.tensors(names.clone(), Rc::new(())).await?).await,
+            Call::Tensors(names) => check_all(check, loader.tensors(names.clone(), Rc::new(())).await?).await,
             Call::Prefetch(names) => {
                 let loads = async {
                     let mut count = 0;
                     for name in names.iter().rev() {
                         let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?;
-                        match check.tensor(&loaded, None) {
+                        match tensor(check, &loaded, None) {
                             Ok(one) => count += one,
                             wrong => return Ok(wrong),
                         }
@@ -220,64 +254,39 @@ impl Call {
                 let (first, second, verified) = future::join3(all(), all(), loader.verify(Rc::new(()))).await;
                 verified?;
                 let loaded: Vec<_> = first?.into_iter().chain(second?).map(Ok).collect();
-                check.all(stream::iter(loaded)).await
+                check_all(check, stream::iter(loaded)).await
             }
             Call::BesidePaused(name) => {
                 let mut paused = Box::pin(loader.tensors(None, Rc::new(())).await?);
                 let first = paused.try_next().await?;
                 let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?;
-                check.all(stream::iter(first.into_iter().chain([loaded]).map(Ok))).await
+                check_all(check, stream::iter(first.into_iter().chain([loaded]).map(Ok))).await
             }
+            Call::File(name, ranges) => files.read(check.model, name, ranges).await,
         }
     }
 }
 
-/// Compares loaded tensors with those of the model.
-struct Check<'a> {
-    model: &'a Model,
-    /// Which version of each file the loader has seen.
-    version_of_shard: HashMap<usize, usize>,
+/// Checks all tensors of a stream. Returns how many there were.
+async fn check_all(
+    check: &mut Check<'_>,
+    tensors: impl Stream<Item = Result<Loaded<Vec<u8>>, Error>>,
+) -> Result<Result<u64>, Error> {
+    let mut tensors = pin!(tensors);
+    let mut count = 0;
+    while let Some(loaded) = tensors.next().await {
+        match tensor(check, &loaded?, None) {
+            Ok(one) => count += one,
+            wrong => return Ok(wrong),
+        }
+    }
+    Ok(Ok(count))
 }
 
-impl Check<'_> {
-    async fn all(&mut self, tensors: impl Stream<Item = Result<Loaded<Vec<u8>>, Error>>) -> Result<Result<u64>, Error> {
-        let mut tensors = pin!(tensors);
-        let mut count = 0;
-        while let Some(loaded) = tensors.next().await {
-            match self.tensor(&loaded?, None) {
-                Ok(one) => count += one,
-                wrong => return Ok(wrong),
-            }
-        }
-        Ok(Ok(count))
-    }
-
-    fn tensor(&mut self, loaded: &Loaded<Vec<u8>>, rows: Option<&Range<u64>>) -> Result<u64> {
-        let name = &loaded.tensor.name;
-        let [component] = loaded.components.as_slice() else {
-            bail!("{name} has {} components", loaded.components.len())
-        };
-        let is_version = |version: &usize| {
-            let tensor = self.model.versions.get(*version).and_then(|version| version.tensors.get(name));
-            tensor.is_some_and(|tensor| {
-                let row = |number: u64| number as usize * tensor.row_bytes();
-                let expected = rows.map_or(0..tensor.bytes.len(), |rows| row(rows.start)..row(rows.end));
-                tensor.bytes.get(expected) == Some(&component.buffer[..])
-            })
-        };
-        let known = self.version_of_shard.get(&loaded.tensor.shard).copied();
-        let versions: Vec<_> = [0, 1].into_iter().filter(is_version).collect();
-        match (versions.as_slice(), known) {
-            ([], _) => bail!("WRONG BYTES in {name} {rows:?}"),
-            (versions, Some(known)) if !versions.contains(&known) => {
-                bail!("WRONG BYTES: {name} is of another version than earlier tensors of its file")
-            }
-            // Small tensors may have the same bytes in both versions.
-            ([version], None) => {
-                self.version_of_shard.insert(loaded.tensor.shard, *version);
-            }
-            _ => {}
-        }
-        Ok(1)
-    }
+fn tensor(check: &mut Check<'_>, loaded: &Loaded<Vec<u8>>, rows: Option<&Range<u64>>) -> Result<u64> {
+    let name = &loaded.tensor.name;
+    let [component] = loaded.components.as_slice() else { bail!("{name} has {} components", loaded.components.len()) };
+    let rows = rows.map(|rows| (rows.start, rows.end));
+    check.tensor(name, Some(loaded.tensor.shard), rows, |expected| expected == &component.buffer[..])?;
+    Ok(1)
 }

@@ -1,120 +1,17 @@
 //! The script of a faulty HTTP server that cuts, stalls and delays responses, sends wrong ones and changes files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::faults::{CHOICE, Fault};
+use super::habits::Habits;
 use super::model::Model;
 use super::random::Random;
 use crate::trap_test::traps::server::{self as scripted_server, Reply, Request};
-
-/// A fault of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// The connection closes before the end of the body.
-    Cut,
-    /// The body stops, and the connection stays open.
-    Stall,
-    /// The response is delayed, so that later requests may be answered first.
-    Late,
-    /// The body is sent slowly.
-    Slow,
-    /// 503, or 429 with `Retry-After`.
-    Busy,
-    /// 404.
-    Gone,
-    /// A 206 with a different range than requested.
-    OtherRange,
-    /// A 200 with the whole file.
-    IgnoredRange,
-    /// A 200 with an HTML login page.
-    Page,
-    /// The same bytes with another ETag.
-    OtherTag,
-    /// From this response on, the other version of the files is served.
-    Changed,
-    /// A 401 without CORS headers.
-    Unauthorized,
-    /// A 206 without `Content-Range`.
-    Unproven,
-    /// A body that is one byte longer than the range.
-    Longer,
-}
-
-/// The validator that the server sends to identify a version of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Validator {
-    StrongETag,
-    /// A different weak ETag in every response.
-    WeakETag,
-    /// A different strong ETag in every response.
-    RandomETag,
-    LastModified,
-    Nothing,
-}
-
-impl Validator {
-    const ALL: [Validator; 5] = [
-        Validator::StrongETag,
-        Validator::WeakETag,
-        Validator::RandomETag,
-        Validator::LastModified,
-        Validator::Nothing,
-    ];
-
-    fn add_to(self, reply: Reply, version: usize, number: usize) -> Reply {
-        match self {
-            Validator::StrongETag => reply.with("ETag", &format!("\"v{version}\"")),
-            Validator::WeakETag => reply.with("ETag", &format!("W/\"{number}\"")),
-            Validator::RandomETag => reply.with("ETag", &format!("\"{number}\"")),
-            Validator::LastModified => {
-                reply.with("Last-Modified", &format!("Sun, 0{} Nov 2026 00:00:00 GMT", version + 1))
-            }
-            Validator::Nothing => reply,
-        }
-    }
-
-    /// Whether a client can use it to detect that a file has changed.
-    fn detects_changes(self) -> bool {
-        matches!(self, Validator::StrongETag | Validator::LastModified)
-    }
-}
-
-impl Fault {
-    /// Whether a load should recover from the fault.
-    pub fn is_transient(self) -> bool {
-        use Fault::{Busy, Cut, IgnoredRange, Late, Slow, Stall, Unproven};
-        matches!(self, Cut | Stall | Late | Slow | Busy | IgnoredRange | Unproven)
-    }
-}
-
-/// The faults to choose from. Transient faults are listed several times, so that they are more frequent than others.
-const FAULTS: [Fault; 22] = [
-    Fault::Cut,
-    Fault::Cut,
-    Fault::Cut,
-    Fault::Cut,
-    Fault::Stall,
-    Fault::Stall,
-    Fault::Late,
-    Fault::Late,
-    Fault::Late,
-    Fault::Slow,
-    Fault::Slow,
-    Fault::Busy,
-    Fault::Busy,
-    Fault::IgnoredRange,
-    Fault::Gone,
-    Fault::OtherRange,
-    Fault::Page,
-    Fault::OtherTag,
-    Fault::Changed,
-    Fault::Unauthorized,
-    Fault::Unproven,
-    Fault::Longer,
-];
 
 /// The maximum overlap of a resumed request with bytes that were already received. Requests overlap when no strong ETag
 /// proves that the file is unchanged.
@@ -132,6 +29,18 @@ pub struct Sent {
     pub faults: BTreeMap<Fault, u64>,
 }
 
+impl Sent {
+    /// Whether a load should recover from all faults.
+    pub fn is_transient(&self) -> bool {
+        self.faults.keys().all(|fault| fault.is_transient())
+    }
+
+    /// Whether one of the faults may cause an error with this code.
+    pub fn explains(&self, code: &str) -> bool {
+        self.faults.keys().any(|fault| fault.codes().contains(&code))
+    }
+}
+
 /// A running server. Dropping it closes the port.
 pub struct Server {
     server: scripted_server::Server,
@@ -141,10 +50,12 @@ pub struct Server {
 struct Script {
     model: Arc<Model>,
     random: Random,
-    validator: Validator,
+    habits: Habits,
     /// The percentage of responses with a fault.
     fault_percent: AtomicU64,
     has_changed: AtomicBool,
+    /// Whether faults are disabled, also those that are habits.
+    is_faultless: AtomicBool,
     faults: Mutex<BTreeMap<Fault, u64>>,
     /// The numbers of the requests whose range was ignored.
     ignored_ranges: Mutex<BTreeSet<usize>>,
@@ -152,11 +63,20 @@ struct Script {
 
 impl Server {
     pub fn new(model: Arc<Model>, random: Random, fault_percent: u64) -> Self {
-        let (has_changed, faults, ignored_ranges) = Default::default();
+        let habits = Habits::new(random.fork(0));
+        Server::start(model, random, habits, fault_percent)
+    }
+
+    /// A server with the same validators and without faults.
+    pub fn faultless(model: Arc<Model>, random: Random) -> Self {
+        let habits = Habits::new(random.fork(0)).of_an_ordinary_server();
+        Server::start(model, random, habits, 0)
+    }
+
+    fn start(model: Arc<Model>, random: Random, habits: Habits, fault_percent: u64) -> Self {
+        let (has_changed, is_faultless, faults, ignored_ranges) = Default::default();
         let fault_percent = AtomicU64::new(fault_percent);
-        let is_ordinary = random.fork(0).percent(50);
-        let validator = random.fork(0).pick(&Validator::ALL).filter(|_| !is_ordinary).unwrap_or(Validator::StrongETag);
-        let script = Script { model, random, validator, fault_percent, has_changed, faults, ignored_ranges };
+        let script = Script { model, random, habits, fault_percent, has_changed, is_faultless, faults, ignored_ranges };
         let script = Arc::new(script);
         let running = Arc::clone(&script);
         Server { server: scripted_server::Server::new(move |request| running.reply(request)), script }
@@ -171,7 +91,7 @@ impl Server {
         let requests = self.server.requests();
         let ignored = lock(&self.script.ignored_ranges);
         let bytes = |request: &Request| request.sent as u64;
-        let overlaps = if self.script.validator == Validator::StrongETag { 0 } else { requests.len() as u64 };
+        let overlaps = if self.script.habits.validator.is_strong() { 0 } else { requests.len() as u64 };
         Sent {
             requests: requests.len() as u64,
             bytes: requests.iter().map(bytes).sum(),
@@ -183,15 +103,14 @@ impl Server {
 
     /// Disables all further faults.
     pub fn stop_faults(&self) {
-        self.script.fault_percent.store(0, Ordering::Relaxed);
+        self.script.is_faultless.store(true, Ordering::Relaxed);
     }
 
-    /// Whether clients can cache the files, which requires a validator that identifies versions.
-    pub fn can_be_cached(&self) -> bool {
-        self.script.validator.detects_changes()
+    pub fn habits(&self) -> &Habits {
+        &self.script.habits
     }
 
-    /// The number of the version that is served.
+    /// The number of the version that is served once faults are disabled.
     pub fn version(&self) -> usize {
         usize::from(self.script.has_changed.load(Ordering::Relaxed))
     }
@@ -200,31 +119,36 @@ impl Server {
 impl Script {
     fn reply(&self, request: &Request) -> Reply {
         let mut random = self.random.fork(request.number as u64 + 1);
-        let fault = self.fault(request.number, &mut random);
+        let is_faultless = self.is_faultless.load(Ordering::Relaxed);
+        let fault = if is_faultless { None } else { self.fault(request.number, &mut random) };
         match fault {
             Some(Fault::Changed) => self.has_changed.store(true, Ordering::Relaxed),
             Some(Fault::Late) => thread::sleep(Duration::from_millis(random.within(1..60))),
             _ => {}
         }
-        let version = usize::from(self.has_changed.load(Ordering::Relaxed));
+        let current = usize::from(self.has_changed.load(Ordering::Relaxed));
+        let back_end = if is_faultless { 0 } else { self.habits.back_end(request.number, &mut random) };
+        let (version, other) = self.habits.version(back_end, current);
         let path = request.path.trim_start_matches('/');
         let file = self.model.versions.get(version).and_then(|version| version.files.get(path));
         match (fault, file) {
+            (Some(Fault::Silence), _) => Reply::new(200, b"").silent(),
             (Some(Fault::Busy), _) if random.percent(50) => readable(Reply::new(503, b"")),
             (Some(Fault::Busy), _) => readable(Reply::new(429, b"").with("Retry-After", "0")),
             (Some(Fault::Unauthorized), _) => Reply::new(401, b""),
             (Some(Fault::Gone), _) | (_, None) => readable(Reply::new(404, b"")),
-            (Some(Fault::Page), _) => readable(Reply::new(200, PAGE)),
+            (Some(fault), Some(file)) if fault.is_page() => readable(page_reply(request, file, fault)),
             (fault, Some(file)) => {
-                let reply = readable(self.file_reply(request, file, fault));
-                let reply = match fault {
-                    Some(Fault::OtherTag) if self.validator == Validator::StrongETag => reply.with("ETag", "\"other\""),
-                    _ => self.validator.add_to(reply, version, request.number),
-                };
+                other.into_iter().for_each(|other| self.count(other));
+                let reply = readable(self.file_reply(request, file, fault, &mut random));
+                let reply = self.habits.add_to(reply, back_end, version, request);
+                let is_other_tag = fault == Some(Fault::OtherTag) && self.habits.validator.is_strong();
+                let reply = if is_other_tag { reply.with("ETag", "\"other\"") } else { reply };
                 let length = file.len().min(request.range.as_ref().map_or(usize::MAX, ExactSizeIterator::len)) as u64;
                 match fault {
                     Some(Fault::Cut) => reply.abort_after(random.within(0..length) as usize),
                     Some(Fault::Stall) => reply.stall_after(random.within(0..length) as usize),
+                    Some(Fault::Endless) => reply.without_end(),
                     Some(Fault::Slow) => reply.slowly(2),
                     _ => reply,
                 }
@@ -236,41 +160,87 @@ impl Script {
         // Without the first response there is no load at all, so it rarely has a fault.
         let fault_percent = self.fault_percent.load(Ordering::Relaxed);
         let chance = if number == 0 { fault_percent / 4 } else { fault_percent };
-        // Without a validator that identifies versions, a client cannot detect that a file has changed.
-        let fault = random.pick(&FAULTS).filter(|fault| *fault != Fault::Changed || self.validator.detects_changes());
+        let fault = random.pick(&CHOICE).filter(|fault| *fault != Fault::Changed || self.habits.may_change());
         let fault = fault.filter(|_| random.percent(chance))?;
-        *lock(&self.faults).entry(fault).or_default() += 1;
+        // A short response is counted when its length is known.
+        if fault != Fault::Short {
+            self.count(fault);
+        }
         Some(fault)
     }
 
+    fn count(&self, fault: Fault) {
+        *lock(&self.faults).entry(fault).or_default() += 1;
+    }
+
     /// The file, or the requested range of it.
-    fn file_reply(&self, request: &Request, file: &[u8], fault: Option<Fault>) -> Reply {
+    fn file_reply(&self, request: &Request, file: &[u8], fault: Option<Fault>, random: &mut Random) -> Reply {
         let Some(range) = request.range.clone().filter(|_| fault != Some(Fault::IgnoredRange)) else {
             lock(&self.ignored_ranges).insert(request.number);
             return Reply::new(200, file);
         };
-        let range = range.start.min(file.len())..range.end.min(file.len());
+        if let Some((refusal, fault)) = self.habits.refusal(request, file.len()) {
+            self.count(fault);
+            return refusal;
+        }
+        let range = clamped(&range, file);
         if range.is_empty() {
             return Reply::new(416, b"");
         }
-        let bytes = |range: std::ops::Range<usize>| file.get(range).unwrap_or_default();
-        let partial = |range: std::ops::Range<usize>| {
-            let content_range = format!("bytes {}-{}/{}", range.start, range.end - 1, file.len());
-            Reply::new(206, bytes(range)).with("Content-Range", &content_range)
-        };
+        let partial = |range: Range<usize>| partial(&range, file, bytes(file, &range));
         match fault {
             Some(Fault::OtherRange) if range.len() > 1 && range.start > 0 => partial(range.start - 1..range.end - 1),
             Some(Fault::Unproven) => {
                 lock(&self.ignored_ranges).insert(request.number);
-                Reply::new(206, bytes(range)).chunked()
+                Reply::new(206, bytes(file, &range)).chunked()
             }
             Some(Fault::Longer) => {
                 let longer = range.start..file.len().min(range.end + 1);
-                partial(range).with_body(bytes(longer)).chunked()
+                partial(range).with_body(bytes(file, &longer)).chunked()
             }
-            _ => partial(range),
+            Some(Fault::Short) if range.len() > 1 => {
+                self.count(Fault::Short);
+                partial(range.start..range.start + random.within(1..range.len() as u64) as usize)
+            }
+            _ => match self.habits.cap(range.len()) {
+                Some(max_bytes) => {
+                    self.count(Fault::Capped);
+                    partial(range.start..range.start + max_bytes)
+                }
+                None => partial(range),
+            },
         }
     }
+}
+
+/// A page in place of the file, or of the requested range.
+fn page_reply(request: &Request, file: &[u8], fault: Fault) -> Reply {
+    let range = request.range.as_ref().map(|range| clamped(range, file)).filter(|range| !range.is_empty());
+    let reply = match (fault, range) {
+        (Fault::PageAsRange, Some(range)) => partial(&range, file, &page(range.clone())),
+        (Fault::PageForRange, Some(range)) => partial(&range, file, &page(0..PAGE.len().min(range.len() / 2))),
+        (Fault::Page, _) => Reply::new(200, PAGE),
+        _ => Reply::new(200, &page(0..file.len())),
+    };
+    reply.with("Content-Type", "text/html; charset=utf-8")
+}
+
+/// The bytes of a range of a page of any length.
+pub fn page(range: Range<usize>) -> Vec<u8> {
+    PAGE.iter().copied().cycle().skip(range.start % PAGE.len()).take(range.len()).collect()
+}
+
+fn partial(range: &Range<usize>, file: &[u8], body: &[u8]) -> Reply {
+    let content_range = format!("bytes {}-{}/{}", range.start, range.end - 1, file.len());
+    Reply::new(206, body).with("Content-Range", &content_range)
+}
+
+fn bytes<'a>(file: &'a [u8], range: &Range<usize>) -> &'a [u8] {
+    file.get(range.clone()).unwrap_or_default()
+}
+
+fn clamped(range: &Range<usize>, file: &[u8]) -> Range<usize> {
+    range.start.min(file.len())..range.end.min(file.len())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -5,8 +5,12 @@
 
 pub mod browser;
 pub mod calls;
+pub mod check;
+pub mod faults;
 pub mod faulty_server;
+pub mod habits;
 pub mod model;
+pub mod open_files;
 pub mod random;
 
 use std::collections::BTreeMap;
@@ -16,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use calls::{Calls, Outcome};
+use faults::Fault;
 use faulty_server::{Sent, Server};
 use model::Model;
 use random::Random;
@@ -50,7 +55,7 @@ struct Totals {
     tensors: u64,
     aborted: u64,
     errors: BTreeMap<&'static str, u64>,
-    faults: BTreeMap<faulty_server::Fault, u64>,
+    faults: BTreeMap<Fault, u64>,
     requests: u64,
     /// Loads whose calls all completed.
     whole: Traffic,
@@ -91,15 +96,17 @@ pub fn run(seed: u64, time: Duration) -> Result<()> {
 }
 
 async fn load(model: &Arc<Model>, calls: &Calls, random: &mut Random, totals: &mut Totals) -> Result<()> {
-    let faultless = Server::new(Arc::clone(model), random.clone(), 0);
-    let expected = limited(calls.without_aborts().run(model, &faultless.url())).await.context("without any fault")?;
+    let faultless = Server::faultless(Arc::clone(model), random.clone());
+    let expected = limited(calls.without_aborts().run(model, &faultless)).await.context("without any fault")?;
     ensure!(expected.errors.is_empty(), "errors without any fault: {:?}", expected.errors);
     let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
     let server = Server::new(Arc::clone(model), random.clone(), fault_percent);
-    let outcome = limited(calls.run(model, &server.url())).await?;
+    let outcome = limited(calls.run(model, &server)).await?;
     let sent = server.sent();
-    let is_transient = fault_percent <= MAX_TRANSIENT_PERCENT && sent.faults.keys().all(|fault| fault.is_transient());
+    let is_transient = fault_percent <= MAX_TRANSIENT_PERCENT && sent.is_transient();
     ensure!(!is_transient || outcome.errors.is_empty(), "{:?} cause {:?}", sent.faults, outcome.errors);
+    let unexplained: Vec<_> = outcome.errors.keys().filter(|code| !sent.explains(code)).collect();
+    ensure!(unexplained.is_empty(), "{:?} do not explain {unexplained:?}", sent.faults);
     totals.add(&expected, &outcome, &sent);
     Ok(())
 }

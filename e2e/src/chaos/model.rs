@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use data_encoding::HEXLOWER;
 use serde_json::{Map, json};
-use sha2::{Digest, Sha256};
 use weightstream::format::Format;
 use weightstream::index::Metadata;
 use weightstream::native::Reader;
@@ -46,12 +44,17 @@ impl Tensor {
 }
 
 impl Model {
-    /// The SHA-256 of a tensor, or of its `rows`, in one version.
-    pub fn sha256(&self, version: usize, name: &str, rows: Option<(u64, u64)>) -> Option<String> {
+    /// The bytes of a tensor, or of its `rows`, in one version.
+    pub fn bytes(&self, version: usize, name: &str, rows: Option<(u64, u64)>) -> Option<&[u8]> {
         let tensor = self.versions.get(version)?.tensors.get(name)?;
         let row = |number: u64| number as usize * tensor.row_bytes();
-        let bytes = rows.map_or(0..tensor.bytes.len(), |(start, end)| row(start)..row(end));
-        Some(HEXLOWER.encode(&Sha256::digest(tensor.bytes.get(bytes)?)))
+        tensor.bytes.get(rows.map_or(0..tensor.bytes.len(), |(start, end)| row(start)..row(end)))
+    }
+
+    /// The length of the shorter version of a file.
+    pub fn file_length(&self, name: &str) -> u64 {
+        let files = self.versions.iter().filter_map(|version| version.files.get(name));
+        files.map(|file| file.len() as u64).min().unwrap_or(0)
     }
 
     /// Generates a model. If the format does not support it, generates a simpler one.

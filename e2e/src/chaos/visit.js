@@ -3,7 +3,7 @@
   const ws = await import("/pkg/weightstream.js");
   const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
   const visit = async (url, options, calls) => {
-    const report = { tensors: [], errors: [], aborted: 0, bytesFromCache: 0 };
+    const report = { tensors: [], files: [], errors: [], aborted: 0, bytesFromCache: 0 };
     const attempt = async (work) => {
       try {
         return await work();
@@ -37,6 +37,23 @@
         if (error.code !== "INVALID_ARGUMENT") throw error;
       });
     };
+    // Reads ranges of an open file, by turns as bytes and from its Blob.
+    const readFile = async (name, ranges, signal) => {
+      const { retry } = options;
+      const file = await ws.openFile(new URL(name, url).href, { ...(retry && { retry }), signal });
+      const reads = [];
+      report.files.push({ name, reads });
+      try {
+        for (const [number, [start, end]] of ranges.entries()) {
+          const asBlob = async () => (await file.blob()).slice(start, end).arrayBuffer();
+          const bytes = number % 2 ? await asBlob() : await file.bytes(start, end);
+          const sha256 = hex(await crypto.subtle.digest("SHA-256", bytes));
+          reads.push({ start, end, length: bytes.byteLength, sha256 });
+        }
+      } finally {
+        file.close();
+      }
+    };
     const loader = await attempt(() => ws.StreamingLoader.open(url, options));
     if (!loader) return report;
     window.received = () => loader.stats.bytesReceived;
@@ -50,7 +67,7 @@
       for await (const tensor of from.tensors(options)) await take(tensor);
     };
     for (const call of calls) {
-      const { name, names, rows, prefetch, verify, together, besidePaused, abortAfter } = call;
+      const { name, names, rows, prefetch, verify, together, besidePaused, file, ranges, abortAfter } = call;
       const signal = abortAfter === undefined ? undefined : AbortSignal.timeout(abortAfter);
       await attempt(async () => {
         if (verify) return loader.verify({ signal });
@@ -58,6 +75,7 @@
           return Promise.all([takeAll(loader, { signal }), takeAll(loader, { signal }), loader.verify({ signal })]);
         }
         if (besidePaused) return take(await loadBesidePaused(loader, besidePaused, signal));
+        if (file) return readFile(file, ranges, signal);
         if (name && !rows) await loadIntoDetached(loader, index.find((info) => info.name === name), signal);
         if (name) return take(await loader.loadTensor(name, { rows, signal }), rows);
         if (prefetch) {

@@ -116,7 +116,7 @@ impl<S: Source> Connections<S> {
         let min_bytes = self.batch.concurrency.borrow().window_bytes()?.max(self.min_bytes);
         let longest = self.shares.iter().max_by_key(|(_, share)| share.left_bytes());
         let (file, share) = longest.filter(|(file, share)| self.batch.can_be_split(file, share.shard))?;
-        let is_divisible = |target| file.has_validator() && self.batch.is_divisible(target);
+        let is_divisible = |target| file.proves_version() && self.batch.is_divisible(target);
         let run = share.split(min_bytes, is_divisible, |target| self.batch.add_part(target))?;
         Some((Rc::clone(file), run))
     }

@@ -519,11 +519,10 @@ impl<S: Source> ModelFile<S> {
         self.seen.get().is_some() && (self.lacks_proof.get() || !self.expects_proof())
     }
 
-    /// Whether versions of the file can be distinguished, so that parts of one tensor can be read from different
-    /// responses.
-    pub(crate) fn has_validator(&self) -> bool {
-        let has = |known: &Identity| known.etag.is_some() || known.last_modified.is_some();
-        self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(has)
+    /// Whether responses prove that they are of one version, so that several connections can read parts of one tensor.
+    /// An equal date is not enough: it counts in whole seconds, and the parts are not compared with each other.
+    pub(crate) fn proves_version(&self) -> bool {
+        self.source.is_immutable() || self.has_stable_etag()
     }
 
     /// The version of the file, once a response has stated it.

@@ -1,8 +1,13 @@
 //! Responses that do not match the request.
 
-use super::server::{Reply, Server, answer, whole};
+use super::server::{Reply, Server, answer, limited, whole};
 use super::{FILE, open, run};
+use futures::TryStreamExt;
+use std::rc::Rc;
+use std::sync::Arc;
 use weightstream::error::ErrorKind;
+use weightstream::native::Reader;
+use weightstream::write::{ConvertOptions, convert};
 
 #[test]
 fn requests_identity_encoding() {
@@ -28,4 +33,31 @@ fn an_html_response_is_reported_as_a_web_page() {
     let error = run(async { open(&server.url("/m")).await.unwrap_err() });
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("web page"), "{error}");
+}
+
+/// The index of zTensor is read from the end of the file, in a range that is found backwards.
+#[test]
+fn limited_responses_with_an_index_at_the_end_are_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.zt");
+    convert(&Reader::from_bytes(vec![("m".to_owned(), FILE.clone())]).unwrap(), &path, &ConvertOptions::default(), &())
+        .unwrap();
+    let file = Arc::new(std::fs::read(&path).unwrap());
+    for limit in [4_000, 20_000, 50_000, 300_000] {
+        for has_etag in [true, false] {
+            let served = Arc::clone(&file);
+            let server = Server::new(move |request| {
+                let reply = answer(&served, &limited(request, limit));
+                if has_etag { reply } else { reply.without("ETag") }
+            });
+            run(async {
+                let loader = open(&server.url("/m.zt")).await;
+                let loader =
+                    loader.unwrap_or_else(|error| panic!("{limit}, {has_etag}: {error} {:?}", server.ranges()));
+                let tensors = loader.tensors(None, Rc::new(())).await.unwrap();
+                let tensors = tensors.try_collect::<Vec<_>>().await;
+                tensors.unwrap_or_else(|error| panic!("{limit}, {has_etag}: {error} {:?}", server.ranges()));
+            });
+        }
+    }
 }

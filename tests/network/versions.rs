@@ -1,6 +1,6 @@
 //! A file that is kept open is read as one version: the old one, the new one, or `CHANGED`.
 
-use super::server::{Reply, Request, Server, answer};
+use super::server::{Reply, Request, Server, answer, limited};
 use super::{options, run};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,6 +87,25 @@ fn reads_of_an_unchanged_file_agree_in_any_order() {
         });
         // Random ETags are recognized only by further requests.
         assert!(server.sent() < 5 * OLD.len(), "{name}: {} bytes were sent", server.sent());
+    }
+}
+
+#[test]
+fn limited_responses_of_an_open_file_are_continued() {
+    for (name, validators) in WITHOUT_STRONG_ETAGS {
+        for limit in [140_000, 400_000] {
+            let server = Server::new(move |request| {
+                let reply = answer(&OLD, &limited(request, limit));
+                validators(reply, false, request)
+            });
+            run(async {
+                let file = open(&server).await.unwrap();
+                for range in [500_000..500_100, 0..600_000, 130_000..599_000] {
+                    let bytes = read(&file, range.clone()).await;
+                    assert_eq!(bytes.expect(name), slice(&OLD, &range), "{name}, {limit}, {range:?}");
+                }
+            });
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Responses that do not match the request.
 
 use super::model::FILE;
-use super::server::{Reply, answer, whole};
+use super::server::{Reply, answer, limited, whole};
 use super::{HEADER_BYTES, Load, Trap};
 use std::ops::Range;
 
@@ -15,13 +15,7 @@ traps! {
 
     // RFC 9110 (section 15.3.7) allows it.
     a_206_with_the_start_of_the_range_is_continued:
-        Trap::new(|request| {
-            let mut shorter = request.clone();
-            if let Some(range) = &mut shorter.range {
-                range.end = range.end.min(range.start + 400_000);
-            }
-            answer(&FILE, &shorter)
-        })
+        Trap::new(|request| answer(&FILE, &limited(request, 400_000)))
         .loads(&[Load::One("second"), Load::Many(&["first", "fourth"]), Load::One("third")]),
 
     range_units_are_case_insensitive:

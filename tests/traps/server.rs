@@ -208,6 +208,12 @@ pub(crate) fn answer(file: &[u8], request: &Request) -> Reply {
     }
 }
 
+/// The request as a server understands it that sends at most `limit` bytes of a range.
+pub(crate) fn limited(request: &Request, limit: usize) -> Request {
+    let range = request.range.clone().map(|range| range.start..range.end.min(range.start + limit));
+    Request { range, ..request.clone() }
+}
+
 /// The whole file, as a server without support for Range sends it.
 pub(crate) fn whole(file: &[u8]) -> Reply {
     Reply::new(200, file).with("ETag", "\"v1\"")

@@ -97,14 +97,11 @@ const OTHER_BYTES: &[&str] = &["CHANGED", "CHECKSUM", "FORMAT", "TRUNCATED", "LI
 impl Fault {
     /// Whether a load should recover from the fault.
     pub fn is_transient(self) -> bool {
-        use Fault::{
-            Busy, Capped, Cut, Endless, IgnoredRange, Late, Refused, RefusedWithoutLength, Short, Silence, Slow, Stall,
-            Unproven,
-        };
-        matches!(
-            self,
-            Cut | Stall | Endless | Silence | Late | Slow | Busy | Short | Capped | Refused | IgnoredRange | Unproven
-        )
+        use Fault::{Busy, Cut, Late, Silence, Slow, Stall};
+        use Fault::{Capped, Endless, IgnoredRange, Refused, RefusedWithoutLength, Short, Unproven};
+        let is_broken = matches!(self, Cut | Stall | Endless | Silence | Late | Slow | Busy);
+        let is_legitimate = matches!(self, Short | Capped | Refused | RefusedWithoutLength | IgnoredRange | Unproven);
+        is_broken || is_legitimate
     }
 
     /// Whether the body is a page.

@@ -100,7 +100,9 @@ impl Habits {
             0..20 => BeyondEnd::Refused { states_length: random.percent(50) },
             _ => BeyondEnd::Shortened,
         };
-        let max_bytes = random.percent(15).then(|| random.within(10_000..1_000_000) as usize);
+        // Without a strong ETag, a response to a file that is kept open must have a block of 64 KiB and the next one.
+        let least_bytes = if validator.is_strong() { 10_000 } else { 130 << 10 };
+        let max_bytes = random.percent(15).then(|| random.within(least_bytes..1_000_000) as usize);
         let (takes_turns, states_type) = (random.percent(50), random.percent(50));
         Habits { validator, back_ends, takes_turns, beyond_end, max_bytes, states_type }
     }

@@ -26,6 +26,7 @@ pub(crate) const MAX_DIRECT_BYTES: u64 = 4 << 20;
 
 /// A resumed request overlaps at least 256 bytes.
 const MAX_OVERLAP_HALVINGS: u32 = 8;
+const MIN_OVERLAP_BYTES: u64 = OVERLAP_BYTES >> MAX_OVERLAP_HALVINGS;
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
@@ -35,6 +36,10 @@ pub(crate) struct RangeReader<S: Source> {
     known: Vec<u8>,
     known_at: usize,
     remote: Option<Remote<S::Body>>,
+    /// Where `remote` started in the file.
+    remote_start: u64,
+    /// Maximum overlap of the next request.
+    max_overlap_bytes: u64,
     /// The offset of the next byte in the file.
     pub(crate) position: u64,
     /// The end of the range. It is lowered when another connection takes over the rest.
@@ -120,6 +125,8 @@ impl<S: Source> RangeReader<S> {
             known,
             known_at: 0,
             remote,
+            remote_start: position,
+            max_overlap_bytes: OVERLAP_BYTES,
             position,
             end,
             scratch,
@@ -278,16 +285,21 @@ impl<S: Source> RangeReader<S> {
         if is_at_end && self.file.length().is_some_and(|length| self.position >= length) {
             return Ok(0);
         }
+        if is_at_end {
+            // Of a server that limits every response, half of the next one must be new.
+            let half = self.position.saturating_sub(self.remote_start) / 2;
+            self.max_overlap_bytes = half.clamp(MIN_OVERLAP_BYTES, OVERLAP_BYTES);
+        }
         if is_at_end || self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
             self.remote = None;
-            let remote = match self.connect().await {
+            let remote = match self.connect_at_position().await {
                 // The file has no more bytes, which the server did not state before.
                 Err(error) if is_at_end && error.place.status == Some(416) && self.file.length().is_none() => {
                     return Ok(0);
                 }
                 connected => connected?,
             };
-            self.remote = Some(self.skip(remote).await?);
+            self.remote = Some(remote);
         }
         let Some(mut remote) = self.remote.take() else { return Ok(0) };
         let stats = Rc::clone(&self.file.stats);
@@ -324,6 +336,27 @@ impl<S: Source> RangeReader<S> {
         }
     }
 
+    /// Requests the next bytes and discards those before the current position. A server that limits every response may
+    /// need several requests to get there.
+    async fn connect_at_position(&mut self) -> Result<Remote<S::Body>> {
+        let mut reached = 0;
+        loop {
+            let remote = self.connect().await?;
+            self.remote_start = remote.position;
+            let remote = self.skip(remote).await?;
+            let is_used_up = remote.end == Some(remote.position);
+            let is_end_of_file = self.file.length().is_none_or(|length| length <= self.position);
+            if remote.position == self.position && (!is_used_up || is_end_of_file) {
+                return Ok(remote);
+            }
+            // The response ended before new bytes. The next one does so too, unless it starts at a block that was new.
+            if !self.file.must_overlap() || remote.position <= reached {
+                return Err(cut(self.remote_start, remote.position, self.end.get()));
+            }
+            reached = remote.position;
+        }
+    }
+
     /// Requests the next bytes. If bytes were read before and nothing proves that the file is unchanged, the request
     /// overlaps the last of those bytes.
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
@@ -354,7 +387,8 @@ impl<S: Source> RangeReader<S> {
         let (end, known) = (self.end.get(), self.tail.range());
         let end = self.next_request.as_ref().map_or(end, |_| NextRequest::<S>::end(self.position, end));
         // The overlap is halved after each failure, so that a connection that breaks within it still makes progress.
-        let overlap_bytes = OVERLAP_BYTES >> self.failures.saturating_sub(1).min(MAX_OVERLAP_HALVINGS);
+        let halved = self.max_overlap_bytes >> self.failures.saturating_sub(1).min(MAX_OVERLAP_HALVINGS);
+        let overlap_bytes = halved.max(MIN_OVERLAP_BYTES);
         let overlapped = known.start.max(known.end.saturating_sub(overlap_bytes)).min(self.position);
         if let Some(parked) = self.file.take_parked(&(self.position..end)) {
             return Ok(parked);
@@ -411,11 +445,12 @@ impl<S: Source> RangeReader<S> {
         })
     }
 
-    /// Reads and discards the body up to the current position, which may be most of the file.
+    /// Reads and discards the body up to the current position, which may be most of the file, or up to the end of a
+    /// response that is shorter.
     async fn skip(&mut self, mut remote: Remote<S::Body>) -> Result<Remote<S::Body>> {
         let file = Rc::clone(&self.file);
         let mut scratch = BufferOf::<S>::allocate(SCRATCH_BYTES.min(self.position - remote.position))?;
-        while remote.position < self.position {
+        while remote.position < self.position && remote.end != Some(remote.position) {
             let start = remote.position;
             let at = 0..scratch.byte_length().min(self.position - start);
             let count = self.with_timeout(|_| remote.read(&mut scratch, at, &file.stats).boxed_local()).await?;

@@ -128,6 +128,15 @@ pub(crate) fn flatten(metadata: &mut Metadata) -> Option<Metadata> {
     has_own.then(|| nested.into_iter().collect())
 }
 
+/// Whether an APR file that was converted from `format` has metadata of its own, besides those of that format and what
+/// the conversion filled in.
+pub(crate) fn has_own_beside(metadata: &Metadata, format: &str) -> bool {
+    let record = metadata.get(KEY).and_then(as_object);
+    let mut own = metadata.clone();
+    own.shift_remove(KEY);
+    record.is_some_and(|record| record.get("format").is_some_and(|from| from == format)) && flatten(&mut own).is_some()
+}
+
 /// Undoes what was changed in metadata of the caller when a file was converted to its own format.
 pub(crate) fn restore_given(metadata: &mut Metadata, format: &str) {
     if let Some(record) = metadata.get(KEY).and_then(|value| Some(as_object(value)?.into_owned()))
@@ -152,7 +161,7 @@ pub(crate) fn restore(metadata: &mut Metadata, from: &str, format: &'static str)
             let mut from = from;
             for record in &records {
                 if from == "gguf" {
-                    metadata.shift_remove(GGUF_TYPES_KEY);
+                    leave_out_types(metadata, record);
                 }
                 undo(metadata, record, from == "apr");
                 from = record.get("format").and_then(Value::as_str).unwrap_or_default();
@@ -161,6 +170,16 @@ pub(crate) fn restore(metadata: &mut Metadata, from: &str, format: &'static str)
         }
     }
     None
+}
+
+/// Removes the types of GGUF's values, except of those that an APR file had in `__metadata__`, with their types.
+fn leave_out_types(metadata: &mut Metadata, record: &Map<String, Value>) {
+    let types = metadata.shift_remove(GGUF_TYPES_KEY);
+    let nested: HashSet<_> = keys(record, "nested").collect();
+    if let Some(Value::Object(mut types)) = types.filter(|_| nested.contains(GGUF_TYPES_KEY)) {
+        types.retain(|key, _| nested.contains(key.as_str()));
+        metadata.insert(GGUF_TYPES_KEY.to_owned(), types.into());
+    }
 }
 
 fn undo(metadata: &mut Metadata, record: &Map<String, Value>, is_apr: bool) {

@@ -49,15 +49,17 @@ impl<'a> Source<'a> {
         if source.format == "aero" {
             leave_out_of_aero(source.metadata.to_mut());
         }
+        source.describe(input)?;
         if source.metadata.contains_key(origin::KEY) {
             let metadata = source.metadata.to_mut();
             origin::restore_given(metadata, source.format);
-            if let Some(format) = origin::restore(metadata, source.format, target.name) {
+            // Metadata that the caller gave when the file was converted to APR are APR's own, and stay so.
+            let keeps_own = source.format == "apr" && origin::has_own_beside(metadata, target.name);
+            if !keeps_own && let Some(format) = origin::restore(metadata, source.format, target.name) {
                 source.format = format;
                 return Ok(source);
             }
         }
-        source.describe(input)?;
         source.record = origin::take(source.metadata.to_mut());
         if source.format == "apr" {
             match origin::flatten(source.metadata.to_mut()) {

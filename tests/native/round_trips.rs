@@ -4,6 +4,7 @@ use super::bytes::{Apr, Entry, crc32, noise, ramp, safetensors, varied};
 use super::{Folder, content, content_of};
 use serde_json::json;
 use std::fs;
+use std::path::Path;
 use weightstream::ErrorKind;
 use weightstream::index::{Encoding, Metadata};
 use weightstream::write::{Compression, ConvertOptions};
@@ -58,6 +59,27 @@ fn safetensors_keep_order_and_metadata() {
         r#""weightstream.source":"{\"format\":\"safetensors\"}"}"#,
     );
     assert_eq!(metadata, expected);
+}
+
+/// What the caller gave for an APR file stays at its top level, although the file was converted from the format through
+/// which it goes.
+#[test]
+fn given_metadata_return_through_the_format_of_the_source() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    for source in ["safetensors/floats.safetensors", "gguf/plain.gguf", "aero/basic.aero", "ztensor/zt212_basic.zt"] {
+        let folder = Folder::new();
+        let (_, extension) = source.rsplit_once('.').unwrap();
+        let (first, between) = (format!("first.{extension}"), format!("between.{extension}"));
+        fs::copy(fixtures.join(source), folder.path(&first)).unwrap();
+        let given = json!({ "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 384 });
+        let given = ConvertOptions::default().with_metadata(given.as_object().cloned().unwrap());
+        folder.convert(&first, "a.apr", &given).unwrap();
+        folder.convert("a.apr", &between, &ConvertOptions::default()).unwrap();
+        folder.convert(&between, "b.apr", &ConvertOptions::default()).unwrap();
+        let [before, after] = ["a.apr", "b.apr"].map(|name| folder.open(name).metadata().metadata.clone());
+        assert_eq!(before["hidden_size"], 384, "{source}");
+        assert_eq!(after, before, "{source}");
+    }
 }
 
 /// Reads the file by the offsets of the specification, without the library's parser.

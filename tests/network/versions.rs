@@ -110,6 +110,23 @@ fn limited_responses_of_an_open_file_are_continued() {
 }
 
 /// The versions differ only in bytes that were read long before.
+/// Some servers refuse a range that ends beyond the file.
+#[test]
+fn a_later_request_does_not_reach_beyond_the_file() {
+    for (name, validators) in WITHOUT_STRONG_ETAGS {
+        let server = Server::new(move |request| match &request.range {
+            Some(range) if range.end > OLD.len() && request.number > 0 => Reply::new(416, b""),
+            _ => validators(answer(&OLD, request), false, request),
+        });
+        run(async {
+            let file = open(&server).await.unwrap();
+            for range in [0..600_000, 300_000..600_000, 599_000..600_000, 590_000..599_999] {
+                assert_eq!(read(&file, range.clone()).await.expect(name), slice(&OLD, &range), "{name}, {range:?}");
+            }
+        });
+    }
+}
+
 #[test]
 fn bytes_that_were_read_are_compared_when_they_arrive_again() {
     static LATE: LazyLock<Vec<u8>> = LazyLock::new(|| {

@@ -383,7 +383,7 @@ impl<S: Source> ModelFile<S> {
             let proof = self.check_identity(&answer.identity)?;
             return Ok((answer, proof, None));
         };
-        let requested = if self.must_overlap() { seen.around(&range) } else { range.clone() };
+        let requested = if self.must_overlap() { seen.around(&range, self.file_length()) } else { range.clone() };
         let is_first = self.identity.borrow().is_none();
         let answer = self.source.read(requested).await?;
         let proof = self.check_identity(&answer.identity)?;
@@ -391,7 +391,7 @@ impl<S: Source> ModelFile<S> {
             return Ok((answer, proof, None));
         }
         self.lacks_proof.set(true);
-        let needed = seen.around(&range);
+        let needed = seen.around(&range, self.file_length());
         if answer.start <= needed.start {
             return Ok((answer, proof, Some(Rc::clone(seen))));
         }

@@ -23,13 +23,13 @@ pub(crate) struct SeenBlocks(RefCell<Vec<[u8; 32]>>);
 
 impl SeenBlocks {
     /// The range to request for `range`: it starts at a block that can be compared, or at the start of the file, and
-    /// contains whole blocks as far as they are known.
-    pub(crate) fn around(&self, range: &Range<u64>) -> Range<u64> {
+    /// contains whole blocks as far as they are known, but nothing beyond the file: some servers refuse that.
+    pub(crate) fn around(&self, range: &Range<u64>, file_length: Option<u64>) -> Range<u64> {
         let count = self.0.borrow().len() as u64;
         let start = (range.start - range.start % BLOCK_BYTES).min(count.saturating_sub(1) * BLOCK_BYTES);
         let is_end_known = range.end < count * BLOCK_BYTES;
         let end = if is_end_known { range.end.next_multiple_of(BLOCK_BYTES) } else { range.end };
-        start..end
+        start..file_length.map_or(end, |length| end.min(length).max(range.end))
     }
 
     fn digest(&self, number: u64) -> Option<[u8; 32]> {

@@ -218,7 +218,7 @@ impl Scenario<'_> {
         let sent = self.server.sent();
         let is_memory_low = |code: &str| self.is_low_memory && code == "LIMIT";
         let wrong = report.errors.iter().find(|(code, _)| !sent.explains(code) && !is_memory_low(code));
-        ensure!(wrong.is_none(), "not caused by the faults {:?}: {wrong:?}", sent.faults);
+        ensure!(wrong.is_none(), "not caused by the faults {:?} of {:?}: {wrong:?}", sent.faults, self.server.habits());
         Ok(())
     }
 

@@ -57,6 +57,8 @@ pub struct Outcome {
     pub bytes_received: u64,
     /// How many calls failed, by error code.
     pub errors: BTreeMap<&'static str, u64>,
+    /// The messages of the errors.
+    pub messages: Vec<String>,
     pub aborted: u64,
 }
 
@@ -165,6 +167,7 @@ impl Outcome {
         );
         ensure!(!is_client_bug, "not caused by a server fault: {error}");
         *self.errors.entry(error.code()).or_default() += 1;
+        self.messages.push(error.to_string());
         Ok(())
     }
 }

@@ -33,6 +33,9 @@ const PAGE: Kind = (
 const JSON_DOCUMENT: Kind =
     ("a JSON document", "Check the URL: the server may have answered with the description of an error.");
 
+/// A byte-order mark and `<!` in UTF-16.
+const UTF_16_PAGES: [&[u8]; 2] = [b"\xff\xfe<\0!\0", b"\xfe\xff\0<\0!"];
+
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 static KINDS: &[(Magic, Kind)] = &[
@@ -73,12 +76,14 @@ pub(super) fn unrecognised(window: &Window) -> Stop {
 /// `UNSUPPORTED` for a web page, another document in its syntax, JSON, and a Git LFS pointer.
 pub(crate) fn check_headerless(window: &Window) -> Result<(), Stop> {
     let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
-    let head = window.get(0..head_end)?;
+    let head = json::without_byte_order_mark(window.get(0..head_end)?);
     let is_pointer = head.starts_with(LFS_POINTER);
-    if !is_pointer && (head.len() < MIN_PAGE_BYTES || !is_text(head)) {
+    let is_wide_page = UTF_16_PAGES.iter().any(|start| head.starts_with(start));
+    if !is_pointer && !is_wide_page && (head.len() < MIN_PAGE_BYTES || !is_text(head)) {
         return Ok(());
     }
     let kind = match head.trim_ascii_start() {
+        _ if is_wide_page => Some(PAGE),
         [b'{', ..] => Some(JSON_DOCUMENT),
         [b'<', ..] => kind_of(head),
         _ => kind_of(head).filter(|_| is_pointer),

@@ -42,8 +42,9 @@ const MAX_REQUESTS: usize = 8;
 /// The file has changed if its first validator is missing in this many consecutive responses, all with the same one.
 const REQUESTS_WITHOUT_FIRST: usize = 4;
 
-/// Number of responses whose ETags must all differ, and differ from the first two, for ETags to be random.
-const RANDOM_RESPONSES: usize = 2;
+/// Number of responses whose ETags must all differ, and differ from the first two, for ETags to be random. When a file
+/// changes on several servers that each have an ETag of their own, there are as many new ETags.
+const RANDOM_RESPONSES: usize = 4;
 
 /// Properties of the responses for one file.
 #[derive(Debug, Default)]
@@ -259,6 +260,16 @@ mod tests {
         for identity in [etag, date] {
             let (identities, _) = identities(&[(identity("a"), OLD), (identity("b"), NEW)], 10);
             assert!(identities.contains(&identity("a")) && identities.contains(&identity("b")));
+        }
+    }
+
+    #[test]
+    fn a_change_on_several_servers_does_not_make_etags_random() {
+        for count in 2..=4 {
+            let new = (0..30).map(|number| (etag(&format!("new {}", number % count)), NEW));
+            let servers: Vec<_> = [(etag("old"), OLD)].into_iter().chain(new).collect();
+            let (identities, _) = identities(&servers, 4);
+            assert!(identities[1..].iter().all(|it| it.etag.is_some() && *it != etag("old")), "{identities:?}");
         }
     }
 

@@ -52,7 +52,18 @@ fn a_page_or_a_pointer_in_place_of_raw_data_is_refused() {
     let [graph, pointer] = ["model.onnx", "model.onnx.data"].map(|name| fs::read(folder.join(name)).unwrap());
     let page = "\n<html><head><title>Sign in – Wi-Fi</title></head></html>".repeat(20).into_bytes();
     let error = br#"{"error": "Access to this model is restricted.", "status": 403}"#.repeat(20);
-    for (data, kind) in [(pointer, "a Git LFS pointer"), (page, "a web page"), (error, "a JSON document")] {
+    let marked = |text: &[u8]| [b"\xef\xbb\xbf", text].concat();
+    let wide: Vec<u8> = "\u{feff}<!DOCTYPE html><html>".repeat(20).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let cases = [
+        (marked(&pointer), "a Git LFS pointer"),
+        (pointer, "a Git LFS pointer"),
+        (marked(&page), "a web page"),
+        (page, "a web page"),
+        (wide, "a web page"),
+        (marked(&error), "a JSON document"),
+        (error, "a JSON document"),
+    ];
+    for (data, kind) in cases {
         let files = vec![("model.onnx", graph.clone()), ("model.onnx.data", data)];
         let error = rejected(files, Unsupported, &format!("this file is {kind}"));
         assert!(error.to_string().contains("not the data of the model's tensors"), "{error}");

@@ -60,6 +60,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let error = in_key(Error::new(ErrorKind::InvalidArgument, "the private key is in the folder to sign"));
         return Err(error.advise(format!("Move it, or leave it out with `--ignore {path}`.")).into());
     }
+    // `--force` is for a file that is in the way, not for one that is signed.
+    if place.is_dir() && path_in(place, signature).is_some() && signature.exists() && !is_signature(signature) {
+        let error = Error::new(ErrorKind::InvalidArgument, "this file is in the folder to sign, and is no signature");
+        let error = error.advise("Choose another file with `--signature`, or remove this one.");
+        return Err(error.in_file(&signature.to_string_lossy()).into());
+    }
     let (inputs, keep_existing) = ([key.as_path(), place.as_path()], !force && !is_signature(signature));
     check_output(signature, &inputs, keep_existing)?;
     let bundle = sign_folder(place, &private, &ignored, &Bar::new("signing"))?;

@@ -177,7 +177,7 @@ fn sign_replaces_only_signatures() {
     let folder = signed();
     let weights = std::fs::read(folder.path("m/a.safetensors")).unwrap();
     for (output, message) in [
-        ("m/a.safetensors", "already exists"),
+        ("m/a.safetensors", "in the folder to sign, and is no signature"),
         ("public.pem", "already exists"),
         ("key.pem", "overwritten while it is read"),
     ] {
@@ -190,6 +190,8 @@ fn sign_replaces_only_signatures() {
     }
     assert_eq!(std::fs::read_to_string(folder.path("key.pem")).unwrap(), KEY);
     assert_eq!(std::fs::read(folder.path("m/a.safetensors")).unwrap(), weights);
+    let forced = ["sign", "m", "--key", "key.pem", "--signature", "m/a.safetensors", "--force"];
+    assert!(fail(&folder, &forced).contains("in the folder to sign, and is no signature"));
     succeed(&folder, &["sign", "m", "--key", "key.pem", "--signature", "public.pem", "--force"]);
     succeed(&folder, &["sign", "m", "--key", "key.pem", "--signature", "public.pem"]);
 }

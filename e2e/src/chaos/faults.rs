@@ -122,7 +122,8 @@ impl Fault {
             // Only a request from the start of the file can be sent again without a range.
             Fault::RefusedWithoutLength => &["TRUNCATED"],
             Fault::OtherTag | Fault::OtherServer => &["CHANGED"],
-            Fault::PageForRange => &["RANGE_UNSUPPORTED", "CHANGED"],
+            // A request without a range gets the whole page.
+            Fault::PageForRange => &["RANGE_UNSUPPORTED", "CHANGED", "UNSUPPORTED"],
             Fault::Page | Fault::PageAsFile | Fault::PageAsRange => OTHER_BYTES,
             Fault::Changed | Fault::OtherBytes | Fault::HiddenBytes => OTHER_BYTES,
         }

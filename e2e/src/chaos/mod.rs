@@ -101,8 +101,9 @@ async fn load(model: &Arc<Model>, calls: &Calls, random: &mut Random, totals: &m
     ensure!(expected.errors.is_empty(), "errors without any fault: {:?}", expected.errors);
     let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
     let server = Server::new(Arc::clone(model), random.clone(), fault_percent);
-    let outcome = limited(calls.run(model, &server)).await?;
+    let outcome = limited(calls.run(model, &server)).await;
     let sent = server.sent();
+    let outcome = outcome.with_context(|| format!("with {:?} of {:?}", sent.faults, server.habits()))?;
     let may_fail = fault_percent > MAX_TRANSIENT_PERCENT || !sent.is_transient();
     let is_explained = outcome.errors.keys().all(|code| may_fail && sent.explains(code));
     let (faults, habits, messages) = (&sent.faults, server.habits(), &outcome.messages);

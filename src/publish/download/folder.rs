@@ -102,7 +102,7 @@ impl<'a> Folder<'a> {
 /// Checks that a path has only visible names, and that the last one `is_expected`.
 fn check_name(path: &str, is_expected: impl Fn(&str) -> bool) -> Result<()> {
     let is_hidden = path.split('/').any(|name| name.is_empty() || name.starts_with('.'));
-    if is_hidden || path.contains(|c: char| c.is_control() || matches!(c, '\\' | ':')) {
+    if is_hidden || path.contains(is_special) {
         return Err(refuse(path, "the entry lists a hidden file, or a name with special characters"));
     }
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -110,6 +110,15 @@ fn check_name(path: &str, is_expected: impl Fn(&str) -> bool) -> Result<()> {
         true => Ok(()),
         false => Err(refuse(path, "by its name, this is not a file of a model that `publish` has written")),
     }
+}
+
+/// Whether a character separates paths on some platform, or makes a name look like another one: control characters,
+/// and those of Unicode that are invisible or change the direction or the line.
+fn is_special(c: char) -> bool {
+    let is_invisible = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
+    is_invisible || c.is_control() || matches!(c, '\\' | ':')
 }
 
 /// The names of the files that an existing entry lists, and its own name.
@@ -158,6 +167,8 @@ mod tests {
             "m.apr/",
             "a/./m.apr",
             "m\n.apr",
+            "m\u{202e}fdp.apr",
+            "m\u{200b}.apr",
             "m.apr:stream",
             "run.sh",
             "Makefile",

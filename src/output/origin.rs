@@ -133,7 +133,8 @@ pub(crate) fn flatten(metadata: &mut Metadata) -> Option<Metadata> {
 pub(crate) fn has_own_beside(metadata: &Metadata, format: &str) -> bool {
     let record = metadata.get(KEY).and_then(as_object);
     let mut own = metadata.clone();
-    own.shift_remove(KEY);
+    let foreign = metadata.get(FOREIGN_KEY).and_then(Value::as_object);
+    own.retain(|key, value| key != KEY && foreign.and_then(|foreign| foreign.get(key)) != Some(value));
     record.is_some_and(|record| record.get("format").is_some_and(|from| from == format)) && flatten(&mut own).is_some()
 }
 

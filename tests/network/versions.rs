@@ -109,7 +109,6 @@ fn limited_responses_of_an_open_file_are_continued() {
     }
 }
 
-/// The versions differ only in bytes that were read long before.
 /// Some servers refuse a range that ends beyond the file.
 #[test]
 fn a_later_request_does_not_reach_beyond_the_file() {
@@ -127,6 +126,7 @@ fn a_later_request_does_not_reach_beyond_the_file() {
     }
 }
 
+/// The versions differ only in bytes that were read long before.
 #[test]
 fn bytes_that_were_read_are_compared_when_they_arrive_again() {
     static LATE: LazyLock<Vec<u8>> = LazyLock::new(|| {

@@ -65,7 +65,7 @@ error_kinds! {
     /// The format, or a feature that it uses, is not supported by this version or by this browser.
     Unsupported = "UNSUPPORTED", "Convert the model to a format that weightstream reads.";
     /// There is no tensor or file of this name.
-    NotFound = "NOT_FOUND", "Check the spelling.";
+    NotFound = "NOT_FOUND", "Check the spelling; the index lists all names.";
     /// An argument or an option is invalid.
     InvalidArgument = "INVALID_ARGUMENT", "";
     /// The loader was closed.

@@ -132,10 +132,13 @@ pub(crate) fn flatten(metadata: &mut Metadata) -> Option<Metadata> {
 /// the conversion filled in.
 pub(crate) fn has_own_beside(metadata: &Metadata, format: &str) -> bool {
     let record = metadata.get(KEY).and_then(as_object);
+    if record.and_then(|record| record.get("format").cloned()).is_none_or(|from| from != format) {
+        return false;
+    }
     let mut own = metadata.clone();
     let foreign = metadata.get(FOREIGN_KEY).and_then(Value::as_object);
     own.retain(|key, value| key != KEY && foreign.and_then(|foreign| foreign.get(key)) != Some(value));
-    record.is_some_and(|record| record.get("format").is_some_and(|from| from == format)) && flatten(&mut own).is_some()
+    flatten(&mut own).is_some()
 }
 
 /// Undoes what was changed in metadata of the caller when a file was converted to its own format.

@@ -5,7 +5,7 @@
 //! requested a few times, until they have arrived with both validators. If they are equal, both stand for one version.
 //! If the first validator is not sent any more, the file has changed.
 //!
-//! A web page in place of a part of the file, such as the login page of a network, is recognized by its media type.
+//! A web page in place of a part of the file, such as the login page of a network, is recognised by its media type.
 
 use super::answer::Head;
 use super::{Answer, Body, Buffer};
@@ -107,13 +107,13 @@ impl History {
     ) -> Result<()> {
         let first = self.first.borrow().as_ref().and_then(Validator::of);
         let (Some(first), Some(doubtful)) = (first, Validator::of(doubtful)) else { return Ok(()) };
-        let (mut names, mut seen): (Vec<Validator>, Vec<(Validator, Vec<u8>)>) = Default::default();
+        let (mut validators, mut seen): (Vec<Validator>, Vec<(Validator, Vec<u8>)>) = Default::default();
         let mut without_first = 0;
         for number in 1..=MAX_REQUESTS {
             let answer = request(&range).await?;
             let Some(validator) = Validator::of(&answer.identity) else { break };
-            if !names.contains(&validator) {
-                names.push(validator.clone());
+            if !validators.contains(&validator) {
+                validators.push(validator.clone());
             }
             without_first = if validator == doubtful { without_first + 1 } else { 0 };
             // A server can ignore the range, or send a part of it.
@@ -127,7 +127,8 @@ impl History {
                 self.others.borrow_mut().extend(compared);
                 return Ok(());
             }
-            let are_all_new = names.len() == number && !names.contains(&first) && !names.contains(&doubtful);
+            let are_old = validators.contains(&first) || validators.contains(&doubtful);
+            let are_all_new = validators.len() == number && !are_old;
             if number == RANDOM_RESPONSES && are_all_new && matches!(first, Validator::ETag(_)) {
                 self.etags_are_random.set(true);
                 return Ok(());

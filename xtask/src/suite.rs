@@ -48,6 +48,10 @@ const PARALLEL_STEPS: [Step; 18] = [
         description: "the npm package is complete, typed and within its size budget",
         run: |project| end_to_end(project, &["package"]),
     },
+    // These have build folders of their own, or block others for some seconds only.
+    Step { name: "features", description: "each feature alone compiles without a warning", run: features },
+    Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
+    Step { name: "msrv", description: "the library compiles with the minimum supported Rust version", run: msrv::run },
     Step { name: "page", description: "the demo page works", run: |project| end_to_end(project, &["page"]) },
     Step {
         name: "parity",
@@ -96,10 +100,6 @@ const PARALLEL_STEPS: [Step; 18] = [
         description: "the reference of the JavaScript API builds without warnings",
         run: reference::build,
     },
-    // These have build folders of their own, or block others for some seconds only.
-    Step { name: "features", description: "each feature alone compiles without a warning", run: features },
-    Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
-    Step { name: "msrv", description: "the library compiles with the minimum supported Rust version", run: msrv::run },
     Step {
         name: "chaos",
         description: "loads from a faulty server give correct bytes or an error",

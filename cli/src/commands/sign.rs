@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// The private key, in PEM: ECDSA with P-256, P-384 or P-521, as PKCS #8 or SEC 1, not encrypted.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The file to write. Another signature is replaced; other files only with `--force`.
+    /// The file to write. Another signature is replaced; other files only with `--force`, and none that is signed.
     #[arg(long, value_name = "FILE", default_value = "model.sig")]
     signature: PathBuf,
     /// A path in FOLDER to leave out, with everything below it. Can be repeated.
@@ -90,6 +90,9 @@ fn ignored_path(folder: &Path, path: &str) -> Result<String, Failure> {
         return Err(refused(ErrorKind::InvalidArgument, what).advise("Leave out `--ignore`.").into());
     }
     let found = fs::symlink_metadata(&place).ok().and_then(|_| path_in(folder, &place));
-    let not_found = || refused(ErrorKind::NotFound, format!("`--ignore {path}` is not in the folder"));
+    let not_found = || {
+        let error = refused(ErrorKind::NotFound, format!("`--ignore {path}` is not in the folder"));
+        error.advise("Check the path: it is relative to the folder.")
+    };
     Ok(found.filter(|path| !path.is_empty()).ok_or_else(not_found)?)
 }

@@ -27,7 +27,7 @@ const TENSOR_BYTES: usize = 1 << 20;
 
 /// The time limit of an abort. An abort that waits for the workers of this test would take 5 seconds, after which they
 /// count as unresponsive.
-const PROMPT_MS: f64 = 4_000.0;
+const PROMPT_MS: f64 = 1_000.0;
 
 pub fn run(project: &Project) -> Result<()> {
     let package = crash_test::with_hooks(project, "worker-test")?;

@@ -1,12 +1,14 @@
 //! Responses that do not match the request.
 
 use super::server::{Reply, Server, answer, limited, whole};
-use super::{FILE, open, run};
+use super::{FILE, open, options, run};
 use futures::TryStreamExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use weightstream::error::ErrorKind;
+use weightstream::loader::Loader;
 use weightstream::native::Reader;
+use weightstream::source::http::HttpSource;
 use weightstream::write::{ConvertOptions, convert};
 
 #[test]
@@ -33,6 +35,35 @@ fn an_html_response_is_reported_as_a_web_page() {
     let error = run(async { open(&server.url("/m")).await.unwrap_err() });
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("web page"), "{error}");
+}
+
+/// Old tools compress the whole file, so that it can only be read from its start.
+#[test]
+fn limited_responses_of_a_compressed_file_are_continued() {
+    for name in ["aprender0240_apr1_lz4.apr", "aprender0240_apr1_zstd.apr"] {
+        let file = Arc::new(std::fs::read(format!("tests/fixtures/apr_legacy/{name}")).unwrap());
+        let load = |limit: usize, has_etag: bool| {
+            let served = Arc::clone(&file);
+            let server = Server::new(move |request| {
+                let reply = answer(&served, &limited(request, limit));
+                if has_etag { reply } else { reply.without("ETag") }
+            });
+            let loader_options = options().with_retry(options().retry.with_max_attempts(0));
+            run(async {
+                let loader = Loader::open(HttpSource::new(&server.url("/m.apr"), &[])?, loader_options).await?;
+                let tensors = Rc::new(loader).tensors(None, Rc::new(())).await?;
+                tensors.map_ok(|tensor| tensor.components[0].buffer.clone()).try_collect::<Vec<_>>().await
+            })
+        };
+        let whole = load(file.len(), true).unwrap();
+        assert!(!whole.is_empty());
+        for limit in [100, 1000, 4000] {
+            assert_eq!(load(limit, true).unwrap(), whole, "{name}, {limit}");
+        }
+        let error = load(1000, false).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
+        assert!(error.to_string().contains("strong ETag"), "{error}");
+    }
 }
 
 /// The index of zTensor is read from the end of the file, in a range that is found backwards.

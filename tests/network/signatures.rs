@@ -1,7 +1,7 @@
 //! Signed models: only bytes that match the signature are returned, whatever the server sends.
 
 use super::bytes::{noise, safetensors};
-use super::server::{Reply, Server, answer, whole};
+use super::server::{Reply, Server, answer, limited, whole};
 use super::{HttpLoader, options, run};
 use futures::TryStreamExt;
 use std::ops::Range;
@@ -78,6 +78,23 @@ fn loads_what_was_signed_from_any_server() {
             let outcome = run(async { check(&open(&server, signature.clone()).await?, &a, &b).await });
             assert_eq!(outcome, Ok(()), "{name}, {kind}");
         }
+    }
+}
+
+/// A response that ends within a block is not taken for a broken connection.
+#[test]
+fn limited_responses_are_continued_without_an_attempt() {
+    let (file, a, b) = model();
+    for limit in [300_000, 700_000] {
+        let served = file.clone();
+        let server = Server::new(move |request| answer(&served, &limited(request, limit)));
+        let no_attempts = options().with_retry(options().retry.with_max_attempts(0));
+        let outcome = run(async {
+            let source = HttpSource::new(&server.url("/m.safetensors"), &[])?;
+            let loader = Loader::open(source, no_attempts.with_signature(Some(signature(&file)))).await?;
+            check(&Rc::new(loader), &a, &b).await
+        });
+        assert_eq!(outcome, Ok(()), "{limit}");
     }
 }
 

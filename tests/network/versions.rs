@@ -99,7 +99,9 @@ fn limited_responses_of_an_open_file_are_continued() {
                 validators(reply, false, request)
             });
             run(async {
-                let file = open(&server).await.unwrap();
+                let (source, retry) =
+                    (HttpSource::new(&server.url("/file"), &[]), options().retry.with_max_attempts(0));
+                let file = RemoteFile::open(source.unwrap(), retry, None).await.unwrap();
                 for range in [500_000..500_100, 0..600_000, 130_000..599_000] {
                     let bytes = read(&file, range.clone()).await;
                     assert_eq!(bytes.expect(name), slice(&OLD, &range), "{name}, {limit}, {range:?}");

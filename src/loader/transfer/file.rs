@@ -8,15 +8,16 @@ use crate::index::copies::Copies;
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
 use crate::loader::Signature;
 use crate::loader::transfer::known_blocks::KnownBlocks;
-use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut};
+use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut, too_limited};
 use crate::loader::transfer::seen_blocks::{SeenBlocks, SeenBody};
 use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
-use crate::loader::transfer::unpack::{FileBody, Unpacked};
+use crate::loader::transfer::unpack::{FileBody, NextBody, Unpacked};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
-use crate::source::{Answer, Buffer, Source};
+use crate::source::{Answer, Body, Buffer, Source};
 use crate::window::{Stop, Window};
+use futures::FutureExt;
 use futures::lock::Mutex;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -65,6 +66,17 @@ pub(crate) struct ModelFile<S: Source> {
     seen: OnceCell<Rc<SeenBlocks>>,
     /// Whether a response was not proven to be of the same version as those before it.
     lacks_proof: Cell<bool>,
+}
+
+/// A response with bytes of the stored file.
+struct StoredResponse<B: Body> {
+    body: StoredBody<B>,
+    start: u64,
+    /// The end up to which the body can be read.
+    end: Option<u64>,
+    is_whole_file: bool,
+    file_length: Option<u64>,
+    proof: Proof,
 }
 
 impl<S: Source> ModelFile<S> {
@@ -347,32 +359,63 @@ impl<S: Source> ModelFile<S> {
     }
 
     /// Requests `range` from the source and checks the response. The body starts at the start of `range` or before it.
-    pub(crate) async fn request(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
+    pub(crate) async fn request(self: &Rc<Self>, range: Range<u64>) -> Result<Remote<S::Body>> {
         if let Some(parked) = self.take_parked(&range) {
             return Ok(parked);
         }
-        self.stats.count_request();
         let packed = self.packed.borrow().clone();
         let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
-        // `None` only for the reader that compares the file with its signature: others wait for it.
-        let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
-        let stored = blocks.as_ref().map_or(stored.clone(), |blocks| blocks.around(&stored));
-        let (answer, proof, seen) = self.request_one_version(stored).await?;
-        let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
+        let StoredResponse { body, start, end, is_whole_file, file_length, proof } = self.request_stored(stored).await?;
         self.comes_from_start.set(is_whole_file || packed.is_some());
-        let body = match seen {
-            Some(seen) => StoredBody::Seen(Box::new(SeenBody::new(body, start, seen, file_length.or(self.length())))),
-            None => StoredBody::new(body, start, blocks)?,
-        };
         if let Some(component) = packed {
-            let end = component.decoded_length;
-            let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component, Rc::clone(&self.stats))?));
-            return Ok(Remote { body, position: 0, end, is_from_start: true, proof });
+            let decoded_length = component.decoded_length;
+            let unpacked = Unpacked::new(body, start..end.unwrap_or(u64::MAX), component, Rc::clone(&self.stats))?;
+            let body = FileBody::Unpacked(Box::new(unpacked.continued_by(self.rest_of_packed())));
+            return Ok(Remote { body, position: 0, end: decoded_length, is_from_start: true, proof });
         }
         if let Some(length) = file_length {
             self.window.borrow_mut().set_file_length(length);
         }
         Ok(Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file, proof })
+    }
+
+    /// Requests `range` of the stored file.
+    async fn request_stored(&self, range: Range<u64>) -> Result<StoredResponse<S::Body>> {
+        self.stats.count_request();
+        // `None` only for the reader that compares the file with its signature: others wait for it.
+        let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
+        let range = blocks.as_ref().map_or(range.clone(), |blocks| blocks.around(&range));
+        let (answer, proof, seen) = self.request_one_version(range).await?;
+        let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
+        let known_length = file_length.or(self.length());
+        let comparable_end = |end| match (&seen, &blocks) {
+            (Some(seen), _) => seen.readable_end(end, known_length),
+            (None, Some(blocks)) => blocks.readable_end(end),
+            (None, None) => end,
+        };
+        let end = end.map(comparable_end);
+        let body = match seen {
+            Some(seen) => StoredBody::Seen(Box::new(SeenBody::new(body, start, seen, known_length))),
+            None => StoredBody::new(body, start, blocks)?,
+        };
+        Ok(StoredResponse { body, start, end, is_whole_file, file_length, proof })
+    }
+
+    /// Requests the rest of a file that is compressed as a whole, from the end of a response that was limited.
+    fn rest_of_packed(self: &Rc<Self>) -> NextBody<StoredBody<S::Body>> {
+        let file = Rc::clone(self);
+        Box::new(move |range: Range<u64>| {
+            let file = Rc::clone(&file);
+            let request = async move {
+                let StoredResponse { body, start, end, proof, .. } = file.request_stored(range.clone()).await?;
+                let is_same_version = proof == Proof::Strong || file.signed.is_some();
+                if start != range.start || !is_same_version {
+                    return Err(too_limited(start, range.start));
+                }
+                Ok((body, end.unwrap_or(u64::MAX)))
+            };
+            request.boxed_local()
+        })
     }
 
     /// Requests `range`. If the response must be compared with earlier ones, returns their blocks too; the response

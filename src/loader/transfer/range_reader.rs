@@ -351,7 +351,7 @@ impl<S: Source> RangeReader<S> {
             }
             // The response ended before new bytes. The next one does so too, unless it starts at a block that was new.
             if !self.file.must_overlap() || remote.position <= reached {
-                return Err(cut(self.remote_start, remote.position, self.end.get()));
+                return Err(too_limited(self.remote_start, self.position));
             }
             reached = remote.position;
         }
@@ -504,6 +504,14 @@ impl<S: Source> RangeReader<S> {
             waited_whole_interval = true;
         }
     }
+}
+
+/// The error for a response that started at `start` and ended before anything after `position` could be compared.
+pub(crate) fn too_limited(start: u64, position: u64) -> Error {
+    let what = "the server limits the length of its responses, and this one has too few bytes to prove that they are of \
+                the version that was read before";
+    let error = Error::new(ErrorKind::Truncated, what).at(start..position.max(start)).transient();
+    error.advise("Let the server send a strong ETag, or at least 512 KiB at once.")
 }
 
 /// The error for a body that ended early.

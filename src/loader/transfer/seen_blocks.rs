@@ -32,6 +32,13 @@ impl SeenBlocks {
         start..file_length.map_or(end, |length| end.min(length).max(range.end))
     }
 
+    /// The end up to which a response that ends at `end` can be read: a known block is compared as a whole, so that a
+    /// part of it is of no use.
+    pub(crate) fn readable_end(&self, end: u64, file_length: Option<u64>) -> u64 {
+        let is_known = self.digest(end / BLOCK_BYTES).is_some() && file_length != Some(end);
+        if is_known { end - end % BLOCK_BYTES } else { end }
+    }
+
     fn digest(&self, number: u64) -> Option<[u8; 32]> {
         self.0.borrow().get(usize::try_from(number).ok()?).copied()
     }

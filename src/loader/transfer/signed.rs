@@ -139,6 +139,11 @@ impl Blocks {
         let end = range.end.min(self.file_length).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(self.file_length);
         range.start - range.start % BLOCK_BYTES..end.min(self.file_length).max(range.start.saturating_add(1))
     }
+
+    /// The end up to which a response that ends at `end` can be read: blocks are compared as a whole.
+    pub(crate) fn readable_end(&self, end: u64) -> u64 {
+        if end < self.file_length { end - end % BLOCK_BYTES } else { end }
+    }
 }
 
 /// The stored bytes of a file: as they are, or compared block by block with the signature or with earlier reads.

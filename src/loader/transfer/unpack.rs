@@ -6,6 +6,7 @@ use crate::index::Component;
 use crate::loader::transfer::range_reader::{SCRATCH_BYTES, cut};
 use crate::loader::transfer::stats::Stats;
 use crate::source::{Body, Buffer};
+use futures::future::LocalBoxFuture;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -15,12 +16,19 @@ pub(crate) enum FileBody<B: Body> {
     Unpacked(Box<Unpacked<B>>),
 }
 
+/// Requests a range of the stored file. Returns a body that starts at its start, and the end of this body.
+pub(crate) type NextBody<B> = Box<dyn Fn(Range<u64>) -> LocalBoxFuture<'static, Result<(B, u64)>>>;
+
 /// The decoded bytes of one component, from its first byte.
 pub(crate) struct Unpacked<B: Body> {
     body: B,
     scratch: B::Buffer,
     /// The offset of the body's next byte in the file.
     position: u64,
+    /// The end of the body; `u64::MAX` if it is unknown.
+    body_end: u64,
+    /// Requests the rest if the body ends early.
+    next_body: Option<NextBody<B>>,
     component: Component,
     decoder: Option<Decoder>,
     /// Stored bytes that were received. Those from `stored_at` on are not decoded yet.
@@ -33,11 +41,30 @@ pub(crate) struct Unpacked<B: Body> {
 }
 
 impl<B: Body> Unpacked<B> {
-    /// `body` starts at offset `position` of the file, at the component or before it.
-    pub(crate) fn new(body: B, position: u64, component: Component, stats: Rc<Stats>) -> Result<Self> {
+    /// `body` has the bytes of `range`, which starts at the component or before it.
+    pub(crate) fn new(body: B, range: Range<u64>, component: Component, stats: Rc<Stats>) -> Result<Self> {
         let (scratch, decoder) = (B::Buffer::allocate(SCRATCH_BYTES)?, Decoder::new(&component));
-        let (stored, stored_at, decoded, read) = Default::default();
-        Ok(Unpacked { body, scratch, position, component, decoder, stored, stored_at, decoded, read, stats })
+        let (stored, stored_at, decoded, read, next_body) = Default::default();
+        let Range { start: position, end: body_end } = range;
+        Ok(Unpacked {
+            body,
+            scratch,
+            position,
+            body_end,
+            next_body,
+            component,
+            decoder,
+            stored,
+            stored_at,
+            decoded,
+            read,
+            stats,
+        })
+    }
+
+    /// Reads the rest of the component from further bodies, for servers that limit the length of responses.
+    pub(crate) fn continued_by(self, next_body: NextBody<B>) -> Self {
+        Unpacked { next_body: Some(next_body), ..self }
     }
 
     /// Decodes the next piece. Returns false at the end.
@@ -79,13 +106,17 @@ impl<B: Body> Unpacked<B> {
 
     /// Reads the next stored bytes after all earlier ones were decoded. Returns false at the end.
     async fn read_more(&mut self) -> Result<bool> {
-        let Unpacked { body, scratch, position, component, stored, stored_at, stats, .. } = self;
+        let Unpacked { body, scratch, position, body_end, next_body, component, stored, stored_at, stats, .. } = self;
         let range = &component.range;
         let end = if *position < range.start { range.start } else { range.end };
         if *position == end {
             return Ok(false);
         }
-        let count = body.read(scratch, 0..SCRATCH_BYTES.min(end - *position)).await?;
+        if let Some(next) = next_body.as_ref().filter(|_| *position == *body_end) {
+            (*body, *body_end) = next(*position..range.end).await?;
+        }
+        let limit = end.min(*body_end).saturating_sub(*position);
+        let count = body.read(scratch, 0..SCRATCH_BYTES.min(limit)).await?;
         stats.count_received(count, body.is_cached());
         if count == 0 {
             return Err(cut(range.start, *position, range.end));

@@ -14,6 +14,9 @@ use xtask::project::Project;
 use xtask::wasm_target::{self, TARGET};
 use xtask::{command, demo, model, workspace};
 
+/// The profile of cargo in `bridges/Cargo.toml` with which the examples are built.
+const PROFILE: &str = "page-test";
+
 /// F32 computations that differ only in the order of their sums agree to about 1e-12.
 const MIN_COSINE: f64 = 0.99999;
 
@@ -33,9 +36,10 @@ pub fn run(project: &Project) -> Result<()> {
 fn build(project: &Project, name: &str, temporary: &Path) -> Result<PathBuf> {
     let bridges = project.root.join("bridges");
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["build", "--locked", "--release", "--target", TARGET, "--package", &format!("{name}-example")]);
+    cargo.args(["build", "--lib", "--locked", "--profile", PROFILE, "--target", TARGET]);
+    cargo.args(["--package", &format!("{name}-example")]);
     command::run(cargo.current_dir(&bridges))?;
-    let module = bridges.join(format!("target/{TARGET}/release/{name}_example.wasm"));
+    let module = bridges.join(format!("target/{TARGET}/{PROFILE}/{name}_example.wasm"));
     let built = temporary.join(name);
     let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);
     command::run(bindgen.arg(module).arg(format!("{name}_example")).arg(&built))?;

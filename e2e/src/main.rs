@@ -30,6 +30,10 @@ enum Task {
         /// The seed of the models, the calls and the faults.
         #[arg(long, default_value_t = chaos::SEED)]
         seed: u64,
+        /// The number of the first scenario, to repeat a failure. Native loads and scenarios in Chromium are counted
+        /// separately.
+        #[arg(long, default_value_t = 0)]
+        first: u64,
         /// Run only natively or only in Chromium.
         #[arg(long, value_enum)]
         only: Option<chaos::Platform>,
@@ -103,12 +107,15 @@ fn run(task: Task, project: &Project) -> Result<()> {
     match task {
         Task::Bridges => bridge_test::run(project),
         Task::Cache => cache_test::run(project),
-        Task::Chaos { minutes, seed, only } => {
+        Task::Chaos { minutes, seed, first, only } => {
             let time = Duration::try_from_secs_f64(minutes * 60.0)?;
             match only {
-                Some(chaos::Platform::Native) => chaos::run(seed, time),
-                Some(chaos::Platform::Chromium) => chaos::browser::run(project, seed, time),
-                None => chaos::run(seed, time / 2).and_then(|()| chaos::browser::run(project, seed, time / 2)),
+                Some(chaos::Platform::Native) => chaos::run(seed, first, time),
+                Some(chaos::Platform::Chromium) => chaos::browser::run(project, seed, first, time),
+                None => {
+                    chaos::run(seed, first, time / 2)?;
+                    chaos::browser::run(project, seed, first, time / 2)
+                }
             }
         }
         Task::Crash => crash_test::run(project),

@@ -101,8 +101,9 @@ struct Scenario<'a> {
     random: Random,
 }
 
-/// Runs scenarios until the time is up and prints a summary. Fails at the first wrong byte.
-pub fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
+/// Runs scenarios, from the one with the number `first` on, until the time is up and prints a summary. Fails at the
+/// first wrong byte.
+pub fn run(project: &Project, seed: u64, first: u64, time: Duration) -> Result<()> {
     let package = package::build(project)?;
     let sites = [Storage::Files, Storage::Database].map(|storage| Ok((storage, Pages::new(&package, storage)?)));
     let sites = sites.into_iter().collect::<Result<Vec<_>>>()?;
@@ -110,7 +111,7 @@ pub fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
     let (mut browser, mut totals, start) = (Chromium::launch()?, Totals::default(), Instant::now());
     let mut low_memory = Chromium::launch_with(&[LOW_MEMORY_FLAG])?;
     while start.elapsed() < time {
-        let number = totals.scenarios;
+        let number = first + totals.scenarios;
         let mut random = Random::new(seed).fork(!number);
         let (storage, pages) = sites.get(random.within(0..2) as usize).context("there is no site")?;
         let model = Arc::new(Model::new(&mut random)?);

@@ -74,13 +74,14 @@ struct Traffic {
     received: u64,
 }
 
-/// Loads models until the time is up and prints a summary. Fails at the first wrong byte.
-pub fn run(seed: u64, time: Duration) -> Result<()> {
+/// Loads models, from the one with the number `first` on, until the time is up and prints a summary. Fails at the first
+/// wrong byte.
+pub fn run(seed: u64, first: u64, time: Duration) -> Result<()> {
     println!("chaos: seed {seed}, {} s", time.as_secs());
     let (start, mut totals) = (Instant::now(), Totals::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     while start.elapsed() < time {
-        let number = totals.whole.loads + totals.broken.loads;
+        let number = first + totals.whole.loads + totals.broken.loads;
         let mut random = Random::new(seed).fork(number);
         let model = Arc::new(Model::new(&mut random)?);
         // Generating a model takes longer than loading it.

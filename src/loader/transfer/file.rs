@@ -365,7 +365,8 @@ impl<S: Source> ModelFile<S> {
         }
         let packed = self.packed.borrow().clone();
         let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
-        let StoredResponse { body, start, end, is_whole_file, file_length, proof } = self.request_stored(stored).await?;
+        let StoredResponse { body, start, end, is_whole_file, file_length, proof } =
+            self.request_stored(stored).await?;
         self.comes_from_start.set(is_whole_file || packed.is_some());
         if let Some(component) = packed {
             let decoded_length = component.decoded_length;

@@ -1,16 +1,15 @@
 //! Reads the linear layer of a Burnpack file with weightstream, with candle and with burn, and prints the bits of its
 //! values, a line for each.
 
-#[cfg(not(target_arch = "wasm32"))]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    use burn_nn::LinearConfig;
-    use burn_store::ModuleSnapshot;
-    use candle_core::{DType, Device};
-    use std::sync::Arc;
-    use weightstream::native::Reader;
-    use weightstream_burn::WeightStore;
-    use weightstream_candle::{Request, read_tensors};
+use burn_nn::LinearConfig;
+use burn_store::ModuleSnapshot;
+use candle_core::{DType, Device};
+use std::sync::Arc;
+use weightstream::native::Reader;
+use weightstream_burn::WeightStore;
+use weightstream_candle::{Request, read_tensors};
 
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args().nth(1).ok_or("the file is missing")?;
     let reader = Arc::new(Reader::open(&file)?);
 
@@ -37,11 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-#[cfg(not(target_arch = "wasm32"))]
 fn print_bits(library: &str, values: impl Iterator<Item = f32>) {
     let bits: Vec<_> = values.map(|value| format!("{:08x}", value.to_bits())).collect();
     println!("{library}: {}", bits.join(" "));
 }
-
-#[cfg(target_arch = "wasm32")]
-fn main() {}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -13,6 +14,11 @@ use crate::{command, release};
 
 /// The crates of the workspace in `bridges/`.
 const BRIDGES: [&str; 2] = ["weightstream-burn", "weightstream-candle"];
+
+/// The crate of the command line.
+const COMMAND_LINE: &str = "weightstream-cli";
+
+const CHECK_LIMIT: Duration = Duration::from_secs(900);
 
 /// A layer whose values the project reads in three ways.
 const FIXTURE: &str = "tests/fixtures/burnpack/bs021_module_linear.bpk";
@@ -41,8 +47,36 @@ pub fn test(project: &Project) -> Result<()> {
     // The examples of the bridges compile candle and burn for browsers.
     wasm.args(["check", "--quiet", "--package", "weightstream", "--target", TARGET, "--target-dir"]).arg(&build_folder);
     command::run(wasm.current_dir(&folder))?;
-    println!("packages: a project that depends on {} packages reads a layer", packages.len());
+    command_line_compiles(project, &packages)?;
+    println!("packages: {} packages compile, and a project that depends on them reads a layer", packages.len());
     Ok(())
+}
+
+/// Checks the package of the command line, on which no project depends, with the other packages.
+fn command_line_compiles(project: &Project, packages: &[Unpacked]) -> Result<()> {
+    let command_line = packages.iter().find(|package| package.name == COMMAND_LINE);
+    let folder = &command_line.context("the command line is not packaged")?.folder;
+    fs::copy(project.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let path = folder.join("Cargo.toml");
+    let mut manifest = fs::read_to_string(&path)?;
+    let of_workspace = fs::read_to_string(project.root.join("Cargo.toml"))?;
+    // With the same profile, the dependencies are compiled already.
+    let profiles = of_workspace.find("[profile.dev]").and_then(|start| of_workspace.get(start..));
+    manifest.push_str(&format!("\n{}", profiles.context("Cargo.toml has no profile")?));
+    let others = packages.iter().filter(|package| package.name != COMMAND_LINE && !BRIDGES.contains(&&*package.name));
+    manifest.push_str(&workspace_of(others));
+    fs::write(path, manifest)?;
+    let mut cargo = Command::new("cargo");
+    cargo.args(["check", "--offline", "--target-dir"]).arg(&project.target);
+    command::quiet(cargo.current_dir(folder), CHECK_LIMIT)
+}
+
+/// The end of the manifest of a workspace in which packages replace those of the registry.
+fn workspace_of<'a>(packages: impl IntoIterator<Item = &'a Unpacked>) -> String {
+    let patch =
+        |Unpacked { name, folder }: &Unpacked| format!("{name} = {{ path = {:?} }}\n", folder.display().to_string());
+    let patches: String = packages.into_iter().map(patch).collect();
+    format!("\n[workspace]\n\n[patch.crates-io]\n{patches}")
 }
 
 /// A package as users get it.
@@ -90,10 +124,7 @@ fn copy_project(project: &Project, folder: &Path, packages: &[Unpacked]) -> Resu
     let bridges = fs::read_to_string(project.root.join("bridges/Cargo.toml"))?;
     let profiles = bridges.find("[profile.").and_then(|start| bridges.get(start..));
     manifest.push_str(&format!("\n{}", profiles.context("bridges/Cargo.toml has no profile")?));
-    manifest.push_str("\n[workspace]\n\n[patch.crates-io]\n");
-    for Unpacked { name, folder } in packages {
-        manifest.push_str(&format!("{name} = {{ path = {:?} }}\n", folder.display().to_string()));
-    }
+    manifest.push_str(&workspace_of(packages));
     fs::write(folder.join("Cargo.toml"), manifest)?;
     Ok(())
 }

@@ -54,6 +54,38 @@ fn an_encoded_slash_stays_encoded() {
 }
 
 #[test]
+fn a_name_is_encoded_in_the_same_way_by_uploads_and_readers() {
+    let name = "~ [1]+&=;|@'(),#%?*{} ü";
+    let (folder, server) = (Folder::new(), Server::start());
+    // A manifest cannot name files with a colon.
+    let url = server.url(&format!("/{}/{}.apr", encoded(&format!("{name}:")), encoded(name)));
+    let entry = publish_at(&folder, &url, &options()).unwrap().entry.unwrap();
+    assert_eq!(entry, url);
+    publish_at(&folder, &url, &options().with_previous(Some(entry.clone()))).unwrap();
+    download(HttpSource::new(&entry, &[]).unwrap(), &folder.path("copy"), &()).unwrap();
+    let requests = server.requests();
+    for method in ["PUT", "GET"] {
+        assert!(requests.iter().any(|request| request.method == method), "{requests:?}");
+    }
+    for request in requests {
+        let decoded = weightstream::names::decoded(&request.path).unwrap();
+        assert_eq!(request.path, weightstream::names::encoded(&decoded), "{request:?}");
+    }
+}
+
+#[test]
+fn a_folder_is_requested_as_it_was_given() {
+    let (folder, server) = (Folder::new(), Server::start());
+    let url = server.url("/a[1]+b/c%2bd/e:f/m[1].apr");
+    let entry = publish_at(&folder, &url, &options()).unwrap().entry.unwrap();
+    assert_eq!(entry, server.url("/a[1]+b/c%2bd/e:f/m%5B1%5D.apr"));
+    RemoteReader::open(&entry, &[], Options::default()).unwrap();
+    for request in server.requests() {
+        assert!(request.path.starts_with("/a[1]+b/c%2bd/e:f/m%5B1%5D"), "{request:?}");
+    }
+}
+
+#[test]
 fn headers_are_not_sent_to_the_origin_of_the_previous_revision() {
     let (folder, first, second) = (Folder::new(), Server::start(), Server::start());
     let previous = publish_at(&folder, &first.url("/m/"), &options()).unwrap().entry.unwrap();

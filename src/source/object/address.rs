@@ -102,17 +102,13 @@ fn checked(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// Divides an http URL. The key has the segments at the end of the path that the client of the store encodes in the
-/// same way. What precedes them is requested as it was given: an encoded slash, for example, is not a slash.
+/// Divides an http URL. The key has the segments at the end of the path that [`names`] encodes in the same way. What
+/// precedes them is requested as it was given: an encoded slash, for example, is not a slash.
 fn split(url: &Url) -> std::result::Result<(Url, ObjectPath), String> {
     let mut segments = segments(url);
     let name = segments.pop().filter(|name| !name.is_empty());
     let is_kept = |segment: &str| {
-        let name = names::decoded(segment).filter(|name| is_name(name));
-        name.is_some_and(|name| {
-            let encoded = with_segments(&without_path(url), [&*name]);
-            encoded.path().strip_prefix('/') == Some(segment)
-        })
+        names::decoded(segment).is_some_and(|name| is_name(&name) && names::encoded_segment(&name) == segment)
     };
     let start = segments.iter().rposition(|segment| !is_kept(segment)).map_or(0, |last| last + 1);
     let (before, folder) = segments.split_at_checked(start).unwrap_or_default();
@@ -188,6 +184,7 @@ mod tests {
             ("https://h/a//b/", "https://h/a/", "b"),
             ("https://h/a%2bb/c/", "https://h/a%2bb", "c"),
             ("https://h/%FF/c", "https://h/%FF", "c"),
+            ("https://h/a[1]/c/m[1].apr", "https://h/a[1]", "c/m[1].apr"),
         ] {
             assert_eq!(parsed(url), (base.to_owned(), key.to_owned()), "{url}");
         }

@@ -1,6 +1,7 @@
 //! The HTTP client of object stores: the same TLS as [`HttpSource`](crate::source::http::HttpSource), instead of the
 //! provider that `object_store` would bring.
 
+use super::encoded_names::EncodedNames;
 use crate::source::http::client_builder;
 use object_store::ClientOptions;
 use object_store::client::{HttpClient, HttpConnector};
@@ -15,6 +16,8 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(super) struct Connector {
     pub(super) headers: HeaderMap,
+    /// The URL of a web server, without a slash at its end. Stores sign the paths as `object_store` writes them.
+    pub(super) web_server: Option<String>,
 }
 
 impl HttpConnector for Connector {
@@ -23,6 +26,10 @@ impl HttpConnector for Connector {
             |source: Box<dyn std::error::Error + Send + Sync>| object_store::Error::Generic { store: "HTTP", source };
         let builder = client_builder().map_err(|error| failed(error.into()))?;
         let builder = builder.default_headers(self.headers.clone()).read_timeout(STALL_TIMEOUT);
-        Ok(HttpClient::new(builder.build().map_err(|error| failed(error.into()))?))
+        let client = builder.build().map_err(|error| failed(error.into()))?;
+        Ok(match self.web_server.clone() {
+            Some(base) => HttpClient::new(EncodedNames { client, base }),
+            None => HttpClient::new(client),
+        })
     }
 }

@@ -4,6 +4,7 @@ mod address;
 mod body;
 mod connector;
 mod credentials;
+mod encoded_names;
 mod error;
 mod store;
 

@@ -76,9 +76,11 @@ impl Store {
         if scheme != ObjectStoreScheme::Http && !headers.is_empty() {
             return Err(refuse("headers can be added only to requests of http and https URLs"));
         }
-        let connector = Connector { headers: checked_headers(headers)? };
         let base_url = base.to_string();
-        let base = Base::Url(if base.path() == "/" { base_url.trim_end_matches('/') } else { &base_url }.to_owned());
+        let base = if base.path() == "/" { base_url.trim_end_matches('/') } else { &base_url }.to_owned();
+        let web_server = (scheme == ObjectStoreScheme::Http).then(|| base.clone());
+        let connector = Connector { headers: checked_headers(headers)?, web_server };
+        let base = Base::Url(base);
         let incomplete = |error| object_error(error).in_file(url.as_str());
         let store = match scheme {
             ObjectStoreScheme::AmazonS3 => {

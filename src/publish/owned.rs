@@ -61,5 +61,7 @@ impl Owned {
 /// The error for a file at a destination that must not be replaced.
 pub(super) fn is_foreign(place: &str) -> Error {
     let error = Error::new(ErrorKind::InvalidArgument, "this file exists, and `publish` has not written it");
-    error.advise("Choose another destination, or replace the file with `--force`.").in_file(place)
+    error
+        .advise("Choose another destination, or replace the file with `PublishOptions::replace_foreign`.")
+        .in_file(place)
 }

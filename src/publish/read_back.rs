@@ -74,7 +74,9 @@ async fn compare_file(store: &Store, path: &ObjectPath, expected: &str, is_ours:
     let what = format!("its SHA-256 is {found}, and that of the file that was sent is {expected}");
     let error = Error::new(ErrorKind::Checksum, what).in_file(&store.url_of(path));
     if !is_ours {
-        return Err(error.advise("`publish` has not written this file. Remove it, or replace it with `--force`."));
+        let advice = "`publish` has not written this file. Remove it, or replace it with \
+                      `PublishOptions::replace_foreign`.";
+        return Err(error.advise(advice));
     }
     upload::delete(store, path).await.ok();
     Err(error.advise("The file was deleted: publish again to send it again."))

@@ -162,5 +162,7 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Error {
 
 fn refused(file: &Path, what: &str) -> Error {
     let error = Error::new(ErrorKind::Unsupported, format!("this is {what}, which is not signed"));
-    error.in_file(&file.to_string_lossy()).advise("Replace it with a file, or add it to `ignored`.")
+    error
+        .in_file(&file.to_string_lossy())
+        .advise("Replace it with a file, or leave it out with `ignored` of `sign_folder`.")
 }

@@ -25,7 +25,7 @@ mod verify;
 mod wording;
 
 use anstyle::Style;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use terminal::{BAD, CHANGED, TerminalArguments, styled};
@@ -91,8 +91,13 @@ impl From<io::Error> for Failure {
 /// Runs the command of the process arguments. Exit codes: 0 for success, 1 for a failure, 2 for wrong usage, 130 after
 /// a signal. Like `diff` of POSIX, `diff` exits with 1 if the models are different, and with 2 after a failure.
 pub(crate) fn run() -> ExitCode {
-    let Arguments { terminal, command } = Arguments::parse();
+    let interface = Arguments::command();
+    let matches = interface.clone().get_matches();
+    let Arguments { terminal, command } = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     terminal.apply();
+    if let Some(running) = matches.subcommand_name().and_then(|name| interface.find_subcommand(name)) {
+        wording::set_command(running);
+    }
     let failed = ExitCode::from(if matches!(command, Command::Diff(_)) { 2 } else { 1 });
     let outcome = match command {
         Command::Inspect(arguments) => inspect::run(&arguments),
@@ -105,8 +110,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
-        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
-        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
+        Command::Completions(arguments) => manual::completions(&arguments, interface),
+        Command::Man(arguments) => manual::man(&arguments, interface),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -173,6 +173,22 @@ fn advice_names_options_of_the_command() {
 }
 
 #[test]
+fn advice_names_the_command_of_an_option_that_the_running_one_lacks() {
+    let folder = Folder::new();
+    let mut model = Apr::new(vec![Entry::raw("w", 0xf0, &[256], vec![0; 144])]); // Q4_K
+    model.metadata["weightstream.ggml_types"] = json!({ "w": 12 });
+    folder.write("m.apr", &model.build());
+    for (arguments, advice) in [
+        (["convert", "m.apr", "n.apr"], "`--dtype` casts"),
+        (["upgrade", "m.apr", "o.apr"], "`weightstream convert --dtype` casts"),
+    ] {
+        let output = run(&folder, &arguments);
+        let warning = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && warning.contains(advice), "{warning}");
+    }
+}
+
+#[test]
 fn damaged_models_are_not_passed_on() {
     let folder = Folder::new();
     small(&folder);

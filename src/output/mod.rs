@@ -1,5 +1,6 @@
 //! Shared code of the writers of all formats: output files, sharding, and losses.
 
+pub(crate) mod created_folders;
 pub(crate) mod destination;
 pub(crate) mod file;
 pub(crate) mod losses;

@@ -4,6 +4,7 @@ use super::options::PublishOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::apr;
 use crate::names;
+use crate::output::created_folders::CreatedFolders;
 use crate::output::{self, target::Target};
 use crate::source::object::{Store, key_of, split_name};
 use crate::write::{Input, format_of_name};
@@ -31,6 +32,8 @@ pub(super) struct Destination {
     pub(super) extension: &'static str,
     /// Runs the requests.
     pub(super) runtime: Runtime,
+    /// Removes what a failed run created, after its requests have ended.
+    _created: CreatedFolders,
 }
 
 impl Destination {
@@ -50,9 +53,10 @@ impl Destination {
         }
         let extension = format.extensions.first().copied().unwrap_or_default().trim_start_matches('.');
         let entry = entry.unwrap_or_else(|| format!("{ENTRY_STEM}.{extension}"));
-        let (store, folder) = open_folder(&folder, &options.headers)?;
+        let mut created = CreatedFolders::default();
+        let (store, folder) = open_folder(&folder, &options.headers, &mut created)?;
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
-        Ok(Destination { store: Arc::new(store), folder, entry, extension, runtime })
+        Ok(Destination { store: Arc::new(store), folder, entry, extension, runtime, _created: created })
     }
 
     /// Replaces the name of the entry by that of the manifest: `model.safetensors.index.json` for `model.safetensors`.
@@ -116,7 +120,11 @@ fn split_path(place: &str, is_entry: impl Fn(&str) -> bool) -> (String, Option<S
     }
 }
 
-fn open_folder(folder: &str, headers: &[(String, String)]) -> Result<(Store, ObjectPath)> {
+fn open_folder(
+    folder: &str,
+    headers: &[(String, String)],
+    created: &mut CreatedFolders,
+) -> Result<(Store, ObjectPath)> {
     if is_url(folder) {
         return Store::open(folder, headers);
     }
@@ -124,7 +132,7 @@ fn open_folder(folder: &str, headers: &[(String, String)]) -> Result<(Store, Obj
         let what = "headers can be added only to requests of http and https URLs";
         return Err(Error::new(ErrorKind::InvalidArgument, what).in_file(folder));
     }
-    std::fs::create_dir_all(folder).map_err(|error| Error::from(error).in_file(folder))?;
+    created.create(Path::new(folder))?;
     Ok((Store::folder(Path::new(folder))?, ObjectPath::default()))
 }
 

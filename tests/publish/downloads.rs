@@ -71,6 +71,14 @@ fn the_name_of_the_entry_is_one_visible_name() {
 }
 
 #[test]
+fn a_failed_download_leaves_no_empty_folders() {
+    let (folder, server) = (Folder::new(), Server::start());
+    server.put("/model.apr", &entry_with(&["a/b/missing.apr"]));
+    from(&server, "/model.apr", &folder.path("out/x")).unwrap_err();
+    assert!(!folder.path("out").exists());
+}
+
+#[test]
 fn files_of_others_are_replaced_only_on_request() {
     let folder = Folder::new();
     let server = with_model(&folder);

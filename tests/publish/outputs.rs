@@ -63,6 +63,18 @@ fn a_file_of_others_with_the_same_length_is_not_deleted() {
 }
 
 #[test]
+fn a_failed_run_leaves_no_folder_that_it_created() {
+    let folder = Folder::new();
+    let (input, out) = (seven_layers(&folder), folder.path("out/a/b"));
+    publish(&input, &out, &options().with_previous(Some("missing.apr".to_owned()))).unwrap_err();
+    assert!(!folder.path("out").exists());
+    fs::create_dir(folder.path("out")).unwrap();
+    publish(&input, &out, &options().with_previous(Some("missing.apr".to_owned()))).unwrap_err();
+    assert_eq!(fs::read_dir(folder.path("out")).unwrap().count(), 0);
+    publish(&input, &out, &options()).unwrap();
+}
+
+#[test]
 fn the_input_is_not_replaced() {
     let folder = Folder::new();
     seven_layers(&folder);

@@ -3,10 +3,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::MAX_MANIFEST_BYTES;
 use crate::index::publication::Publication;
+use crate::output::created_folders::CreatedFolders;
 use crate::output::destination::{check_free, replaced};
 use crate::output::file::{FinishedFile, PartialFile, publish};
 use crate::regular_file::{self, Opened};
 use crate::write::format_of_name;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read};
@@ -18,6 +20,7 @@ pub(super) struct Folder<'a> {
     /// The files that the entry of an earlier revision lists, and the entry itself.
     owned: HashSet<String>,
     replaces_foreign: bool,
+    created: RefCell<CreatedFolders>,
 }
 
 impl<'a> Folder<'a> {
@@ -38,7 +41,7 @@ impl<'a> Folder<'a> {
             }
         }
         let owned = owned(&path.join(entry));
-        let folder = Folder { path, owned, replaces_foreign };
+        let folder = Folder { path, owned, replaces_foreign, created: RefCell::default() };
         for (file, ..) in files.files() {
             folder.each_parent(file, |_| Ok(()))?;
         }
@@ -53,11 +56,8 @@ impl<'a> Folder<'a> {
     /// # Errors
     /// `INVALID_ARGUMENT` for a file of others, and for a folder that is a symbolic link; `IO`.
     pub(super) fn create(&self, file: &str) -> Result<PartialFile> {
-        fs::create_dir_all(self.path).map_err(|error| place(self.path, error))?;
-        self.each_parent(file, |parent| match fs::create_dir(parent) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
-        })?;
+        self.created.borrow_mut().create(self.path)?;
+        self.each_parent(file, |parent| self.created.borrow_mut().create_one(parent))?;
         let path = self.path.join(file);
         check_free(&path, !self.may_replace(file))?;
         Ok(PartialFile::create(&path)?.not_executable())

@@ -13,6 +13,7 @@ use crate::format::onnx::rewrite::{self, Place};
 use crate::format::safetensors::layout;
 use crate::index::{Component, Metadata, Tensor};
 use crate::loader::ModelMetadata;
+use crate::output::created_folders::CreatedFolders;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::target::Target;
@@ -56,19 +57,11 @@ pub(super) fn convert(
     })?;
     let weights = Weights::of(input, format, &options)?;
     let graph = Graph { input, path: folder.join("model.onnx"), inputs: inputs.into_inner(), weights: &weights };
-    let is_new = !folder.exists();
-    std::fs::create_dir_all(folder).map_err(|e| Error::from(e).in_file(&folder.display().to_string()))?;
+    let mut created = CreatedFolders::default();
+    created.create(folder)?;
     let out = folder.join(format!("model{}", format.extensions.first().copied().unwrap_or_default()));
-    let converted = convert_to(&weights, &out, &options, progress, Some(&graph));
-    match converted {
-        Ok(converted) => Ok(Converted { warnings: graph.warnings(&options, converted.warnings), ..converted }),
-        Err(error) => {
-            if is_new {
-                std::fs::remove_dir(folder).ok(); // the error of the conversion is more important
-            }
-            Err(error)
-        }
-    }
+    let converted = convert_to(&weights, &out, &options, progress, Some(&graph))?;
+    Ok(Converted { warnings: graph.warnings(&options, converted.warnings), ..converted })
 }
 
 fn check_options(options: &ConvertOptions, format: &Format, input: &dyn Input) -> Result<()> {

@@ -8,6 +8,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What the name of a temporary file ends with. An existing file with this name is taken for a leftover, and removed.
+/// Therefore it has the name of the tool: others write `NAME.partial`, too.
+const SUFFIX: &str = ".weightstream.partial";
+
 /// The number of attempts with the usual name. Another process may take the name before each attempt.
 const ATTEMPTS: usize = 3;
 
@@ -144,7 +148,7 @@ impl Identity {
 /// Returns the usual temporary path of an output.
 pub(crate) fn partial_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(".partial");
+    name.push(SUFFIX);
     PathBuf::from(name)
 }
 

@@ -16,8 +16,8 @@ use weightstream::write::{self, Compression, ConvertOptions, Converted, Input, S
 
 /// Converts a model of any size to another format, with little memory.
 ///
-/// The output is written as NAME.partial, and renamed when it is complete. It keeps the permissions of a file that it
-/// replaces (see --force). Devices, pipes and symbolic links are never replaced.
+/// The output is written as NAME.weightstream.partial, and renamed when it is complete. It keeps the permissions of a
+/// file that it replaces (see --force). Devices, pipes and symbolic links are never replaced.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C or another signal."

@@ -65,12 +65,12 @@ fn a_model_is_not_converted_onto_itself() {
     folder.write("m.safetensors", &safetensors(None, &[tensor("a", 1), tensor("b", 2)]));
     folder.convert("m.safetensors", "s.apr", &two_shards()).unwrap();
     fs::copy(folder.path("s.apr"), folder.path("t.apr")).unwrap();
-    fs::copy(folder.path("m.safetensors"), folder.path("p.apr.partial")).unwrap();
+    fs::copy(folder.path("m.safetensors"), folder.path("p.apr.weightstream.partial")).unwrap();
     let mut onto_itself = vec![
         ("m.safetensors", "m.safetensors"),
         ("s.apr", "s.apr"),
-        ("t.apr", "s.apr"),         // another manifest of the shards that would be written
-        ("p.apr.partial", "p.apr"), // the temporary name
+        ("t.apr", "s.apr"), // another manifest of the shards that would be written
+        ("p.apr.weightstream.partial", "p.apr"), // the temporary name
     ];
     #[cfg(unix)]
     {
@@ -91,7 +91,7 @@ fn a_model_is_not_converted_onto_itself() {
 fn concurrent_conversions_to_the_same_output_fail() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[1], vec![1])]));
-    let other = File::create(folder.path("out.apr.partial")).unwrap();
+    let other = File::create(folder.path("out.apr.weightstream.partial")).unwrap();
     other.lock().unwrap();
     let error = folder.convert("m.safetensors", "out.apr", &ConvertOptions::default()).unwrap_err();
     assert!(error.what.contains("another process is writing"), "{error}");
@@ -126,7 +126,7 @@ fn start(folder: &Folder) -> Child {
     command.args(["convert", "m.safetensors", "out.apr", "--force", "--compress", "lz4"]).current_dir(folder.0.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let has_begun = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() > 0);
-    while !has_begun(&folder.path("out.apr.partial")) {
+    while !has_begun(&folder.path("out.apr.weightstream.partial")) {
         assert!(child.try_wait().unwrap().is_none(), "the conversion ended before it was interrupted");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -164,8 +164,8 @@ fn the_next_conversion_replaces_the_partial_file_of_a_killed_one() {
     let mut child = start(&folder);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(folder.names(), ["m.safetensors", "out.apr.partial"]);
-    assert!(Reader::open(folder.path("out.apr.partial")).is_err());
+    assert_eq!(folder.names(), ["m.safetensors", "out.apr.weightstream.partial"]);
+    assert!(Reader::open(folder.path("out.apr.weightstream.partial")).is_err());
     folder.write("small.safetensors", &safetensors(None, &[("a", "U8", &[1], vec![1])]));
     folder.convert("small.safetensors", "out.apr", &ConvertOptions::default()).unwrap();
     assert_eq!(folder.names(), ["m.safetensors", "out.apr", "small.safetensors"]);

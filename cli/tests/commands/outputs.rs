@@ -141,7 +141,7 @@ fn existing_files_at_the_temporary_name_are_not_written() {
     ];
     for (what, plant) in plants {
         let folder = folder();
-        let (victim, planted) = (folder.write("victim", BEFORE), folder.path("out.apr.partial"));
+        let (victim, planted) = (folder.write("victim", BEFORE), folder.path("out.apr.weightstream.partial"));
         plant(&victim, &planted);
         let kind = fs::symlink_metadata(&planted).unwrap().file_type();
         run(&folder, &["convert", "m.safetensors", "out.apr"]).unwrap();
@@ -149,8 +149,17 @@ fn existing_files_at_the_temporary_name_are_not_written() {
         assert_eq!(fs::symlink_metadata(&planted).unwrap().file_type(), kind, "{what}");
         assert!(fs::symlink_metadata(folder.path("out.apr")).unwrap().is_file(), "{what}");
         assert_eq!(content_of(&folder.path("out.apr")), content_of(&folder.path("m.safetensors")));
-        assert_eq!(folder.names(), ["m.safetensors", "out.apr", "out.apr.partial", "victim"], "{what}");
+        assert_eq!(folder.names(), ["m.safetensors", "out.apr", "out.apr.weightstream.partial", "victim"], "{what}");
     }
+}
+
+#[test]
+fn a_partial_file_of_another_tool_is_kept() {
+    let folder = folder();
+    folder.write("out.apr.partial", b"a download of the user");
+    run(&folder, &["convert", "m.safetensors", "out.apr"]).unwrap();
+    assert_eq!(fs::read(folder.path("out.apr.partial")).unwrap(), b"a download of the user");
+    assert_eq!(folder.names(), ["m.safetensors", "out.apr", "out.apr.partial"]);
 }
 
 #[test]
@@ -188,7 +197,7 @@ fn private_files_are_private_while_they_are_written() {
     let folder = folder();
     let out = folder.write("out.apr", BEFORE);
     fs::set_permissions(&out, fs::Permissions::from_mode(0o600)).unwrap();
-    let progress = Meanwhile::new(|| assert_eq!(mode(&folder.path("out.apr.partial")) & 0o077, 0));
+    let progress = Meanwhile::new(|| assert_eq!(mode(&folder.path("out.apr.weightstream.partial")) & 0o077, 0));
     convert(&folder.open("m.safetensors"), &out, &ConvertOptions::default(), &progress).unwrap();
     assert!(progress.0.into_inner());
 }
@@ -221,14 +230,14 @@ fn links_and_folders_created_during_the_conversion_are_not_replaced() {
 fn a_replaced_temporary_file_is_not_published() {
     let folder = folder();
     let progress = Meanwhile::new(|| {
-        fs::remove_file(folder.path("out.apr.partial")).unwrap();
-        folder.write("out.apr.partial", b"of somebody else");
+        fs::remove_file(folder.path("out.apr.weightstream.partial")).unwrap();
+        folder.write("out.apr.weightstream.partial", b"of somebody else");
     });
     let outcome =
         convert(&folder.open("m.safetensors"), &folder.path("out.apr"), &ConvertOptions::default(), &progress);
     assert_eq!(outcome.unwrap_err().kind, ErrorKind::Io);
-    assert_eq!(folder.names(), ["m.safetensors", "out.apr.partial"]);
-    assert_eq!(fs::read(folder.path("out.apr.partial")).unwrap(), b"of somebody else");
+    assert_eq!(folder.names(), ["m.safetensors", "out.apr.weightstream.partial"]);
+    assert_eq!(fs::read(folder.path("out.apr.weightstream.partial")).unwrap(), b"of somebody else");
 }
 
 #[test]

@@ -12,10 +12,10 @@ pub struct Failure(Error);
 
 #[wasm_bindgen]
 impl Failure {
-    /// The message, including the URL, the tensor and the advice.
+    /// The message, including the URL, the tensor and the advice. Options have their names in JavaScript.
     #[wasm_bindgen(getter)]
     pub fn message(&self) -> String {
-        self.0.to_string()
+        self.0.to_string().replace("PartUrls::Map", "partUrl")
     }
 
     /// The stable code.

@@ -137,16 +137,14 @@ fn part_urls(options: &JsValue) -> PartUrls {
     let Some(option) = field(options, "partUrl") else { return PartUrls::KeepQuery };
     let Ok(function) = option.dyn_into::<js_sys::Function>() else { return PartUrls::DropQuery };
     PartUrls::Map(Rc::new(move |path, url| {
-        let invalid = |what: &str| Error::new(ErrorKind::InvalidArgument, what).in_file(url);
+        // The function is that of `weightstream.options.js`, which returns nothing else than a string or undefined.
         let returned = function.call2(&JsValue::UNDEFINED, &path.into(), &url.into()).map_err(|thrown| {
-            let mut error = invalid("`partUrl` threw an exception for this URL");
+            let what = "`partUrl` threw an exception for this URL";
+            let mut error = Error::new(ErrorKind::InvalidArgument, what).in_file(url);
             error.place.cause = Some(thrown);
             error
         })?;
-        match returned.as_string() {
-            None if !returned.is_undefined() => Err(invalid("`partUrl` returned neither a string nor undefined")),
-            mapped => Ok(mapped),
-        }
+        Ok(returned.as_string())
     }))
 }
 

@@ -15,7 +15,6 @@ import { prepared, withSignature } from "./weightstream.source.js";
 import { cachePersisted } from "./weightstream.storage.js";
 import { storedFile } from "./weightstream.stored.js";
 import { byteStream } from "./weightstream.stream.js";
-import { explained } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { FileReader } from "./weightstream_glue.js" */
@@ -64,9 +63,7 @@ async function open(source, given, first) {
     const ready = await withSignature(unsigned, source);
     const isPersisted = cachePersisted(ready.source, ready.options.cache);
     const how = first ? { ...ready.options, first } : ready.options;
-    const file = await settle(() => ModuleFile.open(ready.source, how)).catch((error) => {
-      throw explained(error, ready.source);
-    });
+    const file = await settle(() => ModuleFile.open(ready.source, how));
     const url = isResponse(source) ? source.url : ready.source;
     return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted: await isPersisted });
   };

@@ -19,7 +19,7 @@ import { numbered } from "./weightstream.progress.js";
 import { prepared, withSignature } from "./weightstream.source.js";
 import { cachePersisted, fitOf } from "./weightstream.storage.js";
 import { deleteStoredFiles, storedFiles } from "./weightstream.stored.js";
-import { absolute, explained, textOf, urlOf } from "./weightstream.url.js";
+import { absolute, textOf, urlOf } from "./weightstream.url.js";
 import { modelBlob } from "./weightstream.view.js";
 
 /** @import * as Api from "./weightstream.js" */
@@ -104,16 +104,12 @@ export class StreamingLoader {
    * @param {CheckedOpenOptions} [inWorker] The options for a loader in a worker.
    */
   static async #openReady({ source, options: checked }, inWorker) {
-    try {
-      const isPersisted = cachePersisted(source, checked.cache);
-      const remote = inWorker ? await holding(() => openInWorker(source, inWorker)) : {};
-      const loader = remote.loader ?? (await settle(() => Loader.open(source, checked)));
-      const how = { workersError: remote.workersError, isPersisted: await isPersisted };
-      if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });
-      return new StreamingLoader(MAKE, loader, how);
-    } catch (error) {
-      throw explained(error, source);
-    }
+    const isPersisted = cachePersisted(source, checked.cache);
+    const remote = inWorker ? await holding(() => openInWorker(source, inWorker)) : {};
+    const loader = remote.loader ?? (await settle(() => Loader.open(source, checked)));
+    const how = { workersError: remote.workersError, isPersisted: await isPersisted };
+    if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });
+    return new StreamingLoader(MAKE, loader, how);
   }
 
   loadMetadata() {

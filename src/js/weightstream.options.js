@@ -30,9 +30,24 @@ export const integer = (min, max = Number.MAX_SAFE_INTEGER) =>
 /** @type {Check<boolean>} */
 export const boolean = check((value) => typeof value === "boolean", "true or false");
 export const callable = check((value) => typeof value === "function", "a function");
-const partUrl = check((value) => value === false || typeof value === "function", "a function or false");
 /** @type {Check<string>} */
 export const string = check((value) => typeof value === "string", "a string");
+
+/**
+ * The module gets a function that returns nothing else than a string or undefined.
+ *
+ * @type {Check<false | ((path: string, url: string) => string | undefined)>}
+ */
+function partUrl(value, name) {
+  if (value === false) return value;
+  if (typeof value !== "function") throw invalidValue(name, value, "a function or false");
+  return (path, url) => {
+    const returned = value(path, url);
+    if (returned === undefined || typeof returned === "string") return returned;
+    const what = `\`${name}\` returned ${shown(returned)} for the model's file "${path}"`;
+    throw invalid(`${what}, but must return a string or undefined`);
+  };
+}
 
 /**
  * @param {unknown} value

@@ -1,7 +1,7 @@
 // @ts-check
 // URLs as callers pass them, and their absolute form.
 import { getter, invalidValue, suggestion, tryGet } from "./weightstream.check.js";
-import { LoadError, fail, invalid } from "./weightstream.error.js";
+import { invalid } from "./weightstream.error.js";
 import { ownUrlOf } from "./weightstream.location.js";
 
 const hrefOf = getter("URL", "href");
@@ -71,22 +71,6 @@ export function tryUrl(text, base) {
   } catch {
     return undefined;
   }
-}
-
-/**
- * The error of a request, with the scheme of its URL if it is probably the cause: only the platform knows which schemes
- * it fetches.
- *
- * @param {unknown} error
- * @param {unknown} source
- */
-export function explained(error, source) {
-  const scheme = typeof source === "string" ? schemeOf(source).toLowerCase() : "";
-  const isUnknown = scheme !== "" && !SCHEMES.includes(scheme);
-  if (!isUnknown || !(error instanceof LoadError) || error.code !== "NETWORK") return error;
-  const { message, code, url, tensor, range, status, cause } = error;
-  const why = `The scheme \`${scheme}\` may not be one that \`fetch\` supports here: pass an http(s) URL.`;
-  return fail({ message: `${message} ${why}`, code, url, tensor, range: range && [...range], status, cause });
 }
 
 /**

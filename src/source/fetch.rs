@@ -1,6 +1,7 @@
 //! A URL, read by `fetch` with Range requests.
 
 mod hub;
+mod scheme;
 
 use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
@@ -124,10 +125,10 @@ impl FetchSource {
     /// Implements [`Source::part`](super::Source::part).
     ///
     /// # Errors
-    /// Those of [`PartUrls::url_of`]; `UNSUPPORTED` if the caller's function returns no URL.
+    /// Those of [`PartUrls::url_of`].
     pub(crate) fn part(&self, path: &str) -> Result<Self> {
-        let part = self.client.part_urls.url_of(&self.url, path)?;
-        let url = Url::new_with_base(&part, &self.url).map_err(|_| part_urls::unresolved(path))?.href();
+        let join = |part: &str| Url::new_with_base(part, &self.url).ok().map(|url| url.href());
+        let url = self.client.part_urls.url_of(&self.url, path, join)?;
         let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
         Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), ..self.clone() })
     }
@@ -164,6 +165,13 @@ impl FetchSource {
         }
         let result = self.request(range).await;
         self.failures.set(failures.filter(|_| result.is_err()).map(|failures| failures + 1));
+        let never_answered = failures.is_some() && result.as_ref().is_err_and(|error| error.is_transient);
+        if never_answered && self.client.fetch.is_none() && scheme::may_be_unknown(&self.url) {
+            let whole = self.request(None).await;
+            // The next call of the app tries both again.
+            self.failures.set(Some(if whole.is_ok() { FAILURES_BEFORE_WHOLE } else { 0 }));
+            return whole.map_err(|error| scheme::not_loaded(&self.url, error));
+        }
         result
     }
 

@@ -216,9 +216,8 @@ impl Source for HttpSource {
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        let part = self.part_urls.url_of(self.url.as_str(), path)?;
-        let url = self.url.join(&part).map_err(|_| part_urls::unresolved(path))?;
-        let url = parse_url(url.as_str()).map_err(|error| error.in_file(&part))?;
+        let url = self.part_urls.url_of(self.url.as_str(), path, |part| self.url.join(part).ok())?;
+        let url = parse_url(url.as_str()).map_err(|error| error.in_file(url.as_str()))?;
         self.check_origin(&url)?;
         let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
         Ok(HttpSource { url, hub_file, history: Rc::default(), ..self.clone() })

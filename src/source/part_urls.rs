@@ -28,20 +28,23 @@ pub enum PartUrls {
 pub type MapPartUrl = dyn Fn(&str, &str) -> Result<Option<String>>;
 
 impl PartUrls {
-    /// The URL of the file at `path`, relative to the folder of the file at `url`.
+    /// The URL of the file at `path`, in the folder of the file at `url`. `join` parses a URL relative to `url`.
     ///
     /// # Errors
-    /// `UNSUPPORTED` if the URL has no folder, as `data:` URLs; those of the function.
-    pub(crate) fn url_of(&self, url: &str, path: &str) -> Result<String> {
+    /// `UNSUPPORTED` if the URL has no folder, as `data:` URLs; `INVALID_ARGUMENT` if the function returns something
+    /// else than a URL; those of the function.
+    pub(crate) fn url_of<T>(&self, url: &str, path: &str, join: impl Fn(&str) -> Option<T>) -> Result<T> {
         let part = match self {
             PartUrls::KeepQuery | PartUrls::Map(_) => part_url(url, path, true),
             PartUrls::DropQuery => part_url(url, path, false),
         };
         let part = part.ok_or_else(|| unresolved(path))?;
-        match self {
-            PartUrls::Map(map) => Ok(map(path, &part)?.unwrap_or(part)),
-            _ => Ok(part),
+        if let PartUrls::Map(map) = self
+            && let Some(mapped) = map(path, &part)?
+        {
+            return join(&mapped).ok_or_else(|| no_url(&mapped, path));
         }
+        join(&part).ok_or_else(|| unresolved(path))
     }
 }
 
@@ -62,9 +65,15 @@ pub(crate) fn file_name(url: &str) -> Option<String> {
 }
 
 /// The error for a file that has no URL.
-pub(crate) fn unresolved(path: &str) -> Error {
+fn unresolved(path: &str) -> Error {
     let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
     Error::new(ErrorKind::Unsupported, what)
+}
+
+fn no_url(mapped: &str, path: &str) -> Error {
+    let what = format!("`PartUrls::Map` returned \"{mapped}\" for the model's file \"{path}\", which is not a URL");
+    let error = Error::new(ErrorKind::InvalidArgument, what);
+    error.advise("Return an absolute URL, or one that is relative to the opened URL.")
 }
 
 fn part_url(url: &str, path: &str, keeps_query: bool) -> Option<String> {
@@ -104,12 +113,16 @@ mod tests {
         ("https://u:1/x.json#a/b", "a/../b", "https://u:1/a/../b", "x.json"),
     ];
 
+    fn url_of(urls: &PartUrls, url: &str, path: &str) -> Result<String> {
+        urls.url_of(url, path, |part| Some(part.to_owned()))
+    }
+
     #[test]
     fn parts_are_in_the_folder_of_the_opened_file() {
         for (url, path, part, name) in URLS {
-            assert_eq!(PartUrls::KeepQuery.url_of(url, path).as_deref(), Ok(part));
+            assert_eq!(url_of(&PartUrls::KeepQuery, url, path).as_deref(), Ok(part));
             assert_eq!(file_name(url).as_deref(), Some(name), "{url}");
-            let without = PartUrls::DropQuery.url_of(url, path).unwrap();
+            let without = url_of(&PartUrls::DropQuery, url, path).unwrap();
             assert_eq!(Some(without.as_str()), part.split('?').next());
         }
     }
@@ -117,7 +130,7 @@ mod tests {
     #[test]
     fn urls_without_folders_have_no_parts() {
         for url in ["data:,x/y", "blob:https://h/1-2", "data:text/plain,http://h/x", "https://h", "x/y"] {
-            assert_eq!(PartUrls::default().url_of(url, "p.apr").unwrap_err().code(), "UNSUPPORTED", "{url}");
+            assert_eq!(url_of(&PartUrls::default(), url, "p.apr").unwrap_err().code(), "UNSUPPORTED", "{url}");
         }
     }
 
@@ -125,7 +138,17 @@ mod tests {
     fn a_function_sees_the_path_and_the_url() {
         let map = |path: &str, url: &str| Ok((path == "a.apr").then(|| format!("{url}&signed={path}")));
         let urls = PartUrls::Map(Rc::new(map));
-        assert_eq!(urls.url_of("https://h/m/x.json?k=1", "a.apr").unwrap(), "https://h/m/a.apr?k=1&signed=a.apr");
-        assert_eq!(urls.url_of("https://h/m/x.json?k=1", "b.apr").unwrap(), "https://h/m/b.apr?k=1");
+        assert_eq!(url_of(&urls, "https://h/m/x.json?k=1", "a.apr").unwrap(), "https://h/m/a.apr?k=1&signed=a.apr");
+        assert_eq!(url_of(&urls, "https://h/m/x.json?k=1", "b.apr").unwrap(), "https://h/m/b.apr?k=1");
+    }
+
+    #[test]
+    fn a_returned_text_that_is_no_url_is_an_invalid_argument() {
+        let urls = PartUrls::Map(Rc::new(|_: &str, _: &str| Ok(Some("http://".to_owned()))));
+        let error = urls.url_of("https://h/m/x.json", "a.apr", |_| None::<String>).unwrap_err();
+        assert_eq!(error.code(), "INVALID_ARGUMENT");
+        for part in ["`PartUrls::Map`", "\"http://\"", "\"a.apr\""] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 }

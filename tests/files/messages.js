@@ -8,7 +8,7 @@ const SOURCES = [
   ["htp://host/m.gguf", 'INVALID_ARGUMENT: "htp://host/m.gguf" has the scheme `htp`: did you mean `http`?'],
   ["htps:host/m.gguf", "has the scheme `htps`: did you mean `https`?"],
   ["s3://bucket/m.gguf", "has the scheme `s3`, which cannot be fetched: pass the https URL of the file."],
-  ["xyz://host/m.gguf", "NETWORK: xyz://host/m.gguf", "The scheme `xyz` may not be one that `fetch` supports here"],
+  ["xyz://host/m.gguf", "NETWORK: xyz://host/m.gguf", "`fetch` does not load this URL here", "the scheme `xyz`"],
   ["localhost:8000/m", 'has no scheme: did you mean "http://localhost:8000/m"?'],
   ["http://[", 'INVALID_ARGUMENT: "http://[" is not a valid URL.'],
   ["/fixtures/foreign/git_lfs.safetensors", "UNSUPPORTED:", "is a Git LFS pointer", "git lfs pull"],

@@ -57,11 +57,37 @@ export async function mappedUrls() {
   await second.loadIndex();
   failures.same("relative", [...relative.requested].at(-1).startsWith("https://host.example/m/sub/model-"), true);
   second.close();
+  const wanted = (shown) => [`\`partUrl\` returned ${shown} for the model's file "model-0000`];
   const thrown = open(() => { throw new Error("no"); }, recorder().options);
   await failures.rejects("an exception", thrown, "INVALID_ARGUMENT", "`partUrl` threw an exception");
-  await failures.rejects("a number", open(() => 1, recorder().options), "INVALID_ARGUMENT", "neither a string nor");
+  await failures.rejects("a number", open(() => 1, recorder().options), "INVALID_ARGUMENT", ...wanted("1"));
+  const values = [[null, "null"], [new URL("https://a.example/"), "[object URL]"], ["http://", '"http://"']];
+  for (const [value, shown] of values) {
+    await failures.rejects(shown, open(() => value, recorder().options), "INVALID_ARGUMENT", ...wanted(shown));
+  }
   await failures.rejects("true", open(true, recorder().options), "INVALID_ARGUMENT", "a function or false");
   await failures.rejects("inWorker", open(() => "x", { inWorker: true }), "INVALID_ARGUMENT", "`partUrl` function");
+  return failures;
+}
+
+export async function unknownSchemes() {
+  const failures = new Failures();
+  const requested = [];
+  const original = globalThis.fetch;
+  globalThis.fetch = (url, init) => {
+    if (!String(url).startsWith("http")) requested.push(`${url} ${new Headers(init.headers).get("Range") !== null}`);
+    return original(url, init);
+  };
+  try {
+    const part = "file:///m.safetensors";
+    const loader = await StreamingLoader.open(FOLDER + INDEX, { cache: "none", partUrl: () => part });
+    const wanted = [`NETWORK: ${part}`, "`fetch` does not load this URL here", "the scheme `file`"];
+    await failures.rejects("a part", loader.loadIndex(), ...wanted);
+    loader.close();
+    failures.same("requests", requested.join(), `${part} true,${part} false`); // nothing is tried again
+  } finally {
+    globalThis.fetch = original;
+  }
   return failures;
 }
 

@@ -48,7 +48,7 @@ for (const [name, test] of Object.entries(cases)) {
   });
 }
 
-for (const module of ["blob_cases.js", "origins.js", "signals.js"]) {
+for (const module of ["blob_cases.js", "origins.js", "signals.js", "urls.js"]) {
   const { tests } = await import(`./${module}`);
   for (const [name, test] of Object.entries(await tests({ load, one, other }))) {
     await check(`${module}, ${name}`, async () => {

@@ -51,6 +51,10 @@ const PATHS = {
   // A file with ranges, as a static server sends it.
   "/file": (request, response, query) => sendFile(request, response, content, query),
   "/model": (request, response, query) => sendFile(request, response, model(), query),
+  "/model.safetensors.index.json": (request, response, query) => {
+    const weights = { metadata: {}, weight_map: { a: "part.safetensors", b: "part.safetensors" } };
+    sendFile(request, response, Buffer.from(JSON.stringify(weights)), query);
+  },
   "/empty": (request, response, query) => sendFile(request, response, new Uint8Array(0), query),
   "/json": (request, response, query) => sendFile(request, response, Buffer.from('\ufeff{"a":1}'), query),
   "/text": (request, response, query) => sendFile(request, response, Buffer.from(query.get("text") ?? "text"), query),

@@ -127,10 +127,12 @@ impl JsLoader {
         })
     }
 
-    /// The URLs of the files that have tensors.
-    pub fn files(&self) -> Vec<String> {
+    /// The names under which the files that have tensors are cached.
+    #[wasm_bindgen(js_name = namesInCache)]
+    pub fn names_in_cache(&self) -> Vec<String> {
         let loader = self.loader.borrow();
-        loader.iter().flat_map(|loader| loader.files()).map(|(url, _)| url.to_owned()).collect()
+        let sources = loader.iter().flat_map(|loader| loader.sources());
+        sources.filter_map(WebSource::name_in_cache).map(str::to_owned).collect()
     }
 
     /// Whether what is downloaded is cached, as far as it is known.

@@ -32,7 +32,7 @@ export { init } from "./weightstream.offline.js";
 export { RemoteFile, openFile } from "./weightstream.file.js";
 export { combineProgress } from "./weightstream.progress.js";
 
-const FILES = Symbol("files");
+const NAMES_IN_CACHE = Symbol("namesInCache");
 const IS_CACHING = Symbol("isCaching");
 
 /** @implements {Api.StreamingLoader} */
@@ -224,12 +224,12 @@ export class StreamingLoader {
   }
 
   /**
-   * The URLs of the files that have tensors, of a loader in this thread.
+   * The names under which the files that have tensors are cached, of a loader in this thread.
    *
    * @returns {string[]}
    */
-  [FILES]() {
-    return callModule(() => /** @type {Loader} */ (this.#usableLoader).files());
+  [NAMES_IN_CACHE]() {
+    return callModule(() => /** @type {Loader} */ (this.#usableLoader).namesInCache());
   }
 
   /** Whether what a loader in this thread downloads is cached. */
@@ -247,18 +247,11 @@ export class StreamingLoader {
   }
 }
 
-/**
- * The URL of a file at any revision of a hub: a commit is requested, and the cache has it under the name of the branch.
- *
- * @param {string} url
- */
-const general = (url) => url.replace(/\/resolve\/[^/]+\//, "/resolve/*/");
-
 /** @type {typeof Api.willFit} */
 export async function willFit(source, given) {
   const { inWorker, onProgress, ...checked } = options.openOptions(given);
   if (isResponse(source)) throw invalid("`source` is a Response, whose body can be read only once: pass its URL");
-  const { cache, cacheKey, headers, credentials } = checked;
+  const { cache, headers, credentials } = checked;
   const url = textOf(source);
   const address = url === undefined ? undefined : absolute(url, "source", checked.fetch !== undefined);
   // A file on a disk is read by a `fetch` of the entry point.
@@ -273,10 +266,9 @@ export async function willFit(source, given) {
     // Bytes of other credentials cannot be distinguished.
     const isPrivate = headers !== undefined || credentials === "include" || checked.hub?.token !== undefined;
     const cached = isRequested && !isPrivate ? await settle(() => cacheList()).catch(() => []) : [];
-    /** @type {string[]} */
-    const files = loader[FILES]();
-    const names = new Set(files.map((url) => general(cacheKey?.(url) ?? url)));
-    const ofModel = cached.filter(({ url }) => names.has(general(url)));
+    /** @type {Set<string>} */
+    const names = new Set(loader[NAMES_IN_CACHE]());
+    const ofModel = cached.filter(({ url }) => names.has(url));
     const cachedBytes = ofModel.reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
     const isCaching = isRequested && loader[IS_CACHING];
     return await fitOf(tensors, isCaching, cache, ofModel.length > names.size ? 0 : cachedBytes);

@@ -249,8 +249,8 @@ export class Loader implements ModelLoader {
   readonly isCaching: boolean;
   loadMetadata(add: AddItems): Promise<Metadata>;
   loadIndex(add: AddTensors): Promise<undefined>;
-  /** The URLs of the files that have tensors. */
-  files(): string[];
+  /** The names under which the files that have tensors are cached. */
+  namesInCache(): string[];
   warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;

@@ -220,6 +220,12 @@ impl<S: Source> Loader<S> {
         self.shards.iter().map(|shard| (shard.file.source.name(), shard.file.file_length()))
     }
 
+    /// The sources of these files.
+    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &S> {
+        self.shards.iter().map(|shard| &shard.file.source)
+    }
+
     /// The number of files that hold tensors.
     pub fn file_count(&self) -> usize {
         self.shards.len()

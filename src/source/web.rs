@@ -105,6 +105,15 @@ impl WebSource {
         key_function.name(&source.cache_url()).map(Some)
     }
 
+    /// The name under which the file is cached, if it has a cache.
+    #[cfg(feature = "js")]
+    pub(crate) fn name_in_cache(&self) -> Option<&str> {
+        match &self.0 {
+            Origin::Cached(source) => Some(source.name()),
+            _ => None,
+        }
+    }
+
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
     ///
     /// # Errors

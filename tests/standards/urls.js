@@ -1,7 +1,15 @@
-// URLs that are wrong or that `fetch` does not load.
+// URLs that are wrong or that `fetch` does not load, and the names of files in the cache.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
 
 export async function tests({ load, one }) {
-  const { StreamingLoader, openFile } = await load("weightstream.node.js");
+  const folder = mkdtempSync(join(tmpdir(), "weightstream-"));
+  process.env.WEIGHTSTREAM_CACHE = folder;
+  process.on("exit", () => rmSync(folder, { recursive: true }));
+  const { StreamingLoader, openFile, willFit } = await load("weightstream.node.js");
   const at = (path) => one.origin + path;
   const options = { cache: "none" };
   const part = "part.safetensors";
@@ -54,6 +62,15 @@ export async function tests({ load, one }) {
   const notLoaded = (call) => rejects(call, "NETWORK", "`fetch` does not load this URL here", "the scheme `app`");
   const open = (source, given) => StreamingLoader.open(source, { ...options, ...given });
 
+  /** Whether a model that one URL has cached is counted for another. */
+  const isCounted = (first, second, given) => async () => {
+    const loader = await StreamingLoader.open(first, given);
+    for await (const _ of loader.tensors());
+    loader.close();
+    const { storage } = await willFit(second, given);
+    return storage.needed === 0 || storage.needed;
+  };
+
   return {
     "partUrl must not return null": refusesPartUrl(null, "null"),
     "partUrl must not return a number": refusesPartUrl(1, "1"),
@@ -80,5 +97,12 @@ export async function tests({ load, one }) {
       const own = async () => (count++ === 0 ? failing() : new Response("the file"));
       return textOf("app://host/m", { fetch: own, retry: { baseDelay: 1 } })();
     },
+
+    "willFit finds what another signature has cached": isCounted(
+      at("/model?X-Amz-Signature=1&X-Amz-Date=1"), at("/model?X-Amz-Signature=2&X-Amz-Date=2"), {},
+    ),
+    "willFit finds what cacheKey names": isCounted(
+      at("/model?token=1#a"), at("/model?token=2#b"), { cacheKey: (url) => url.replace(/\?.*/, "?key") },
+    ),
   };
 }

@@ -139,6 +139,12 @@ impl CachedSource {
         &self.file.source
     }
 
+    /// The name of the file in the cache.
+    #[cfg(feature = "js")]
+    pub(crate) fn name(&self) -> &str {
+        key::name_in(&self.file.key)
+    }
+
     /// Caches another file of the model in the same cache.
     ///
     /// # Errors

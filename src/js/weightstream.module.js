@@ -57,7 +57,7 @@ export async function init(given) {
   const { module, ...workers } = initOptions(given);
   if (!globalThis.WebAssembly?.validate(SIMD_MODULE)) throw fail({
     code: "UNSUPPORTED",
-    message: "This browser does not support WebAssembly SIMD, which weightstream requires. " +
+    message: "This platform does not support WebAssembly SIMD, which weightstream requires. " +
       "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
   });
   setWorkerOptions(workers);

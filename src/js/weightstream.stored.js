@@ -133,8 +133,8 @@ async function inStorage(work, what) {
 async function root() {
   const storage = globalThis.navigator?.storage;
   if (typeof storage?.getDirectory !== "function" || !("createWritable" in FileSystemFileHandle.prototype)) {
-    const message = "This browser cannot write files to the origin private file system. Use blob() or stream().";
-    throw fail({ code: "UNSUPPORTED", message });
+    const what = "file() needs an origin private file system with `createWritable`, which this platform does not have.";
+    throw fail({ code: "UNSUPPORTED", message: `${what} Use blob() or stream().` });
   }
   return answered(storage.getDirectory());
 }

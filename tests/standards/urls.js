@@ -1,4 +1,4 @@
-// URLs that are wrong or that `fetch` does not load, and the names of files in the cache.
+// URLs that are wrong or that `fetch` does not load, the names of files in the cache, and what a platform lacks.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -104,5 +104,10 @@ export async function tests({ load, one }) {
     "willFit finds what cacheKey names": isCounted(
       at("/model?token=1#a"), at("/model?token=2#b"), { cacheKey: (url) => url.replace(/\?.*/, "?key") },
     ),
+
+    "file() says what the platform lacks": rejects(async () => {
+      const file = await openFile(at("/file"), options);
+      return file.file().finally(() => file.close());
+    }, "UNSUPPORTED", "file() needs an origin private file system", "this platform"),
   };
 }

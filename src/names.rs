@@ -50,6 +50,17 @@ pub fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// The path of the file at a URL, relative to the folder of the file at the URL `beside`, or to the folder `beside` if
+/// it ends with a slash. `None` if it is not below this folder. An encoded slash separates folders, too, as in URLs of
+/// Google Cloud Storage.
+pub fn path_below(beside: &str, url: &str) -> Option<String> {
+    let plain = |url| str::split(url, ['?', '#']).next();
+    let beside = plain(beside)?;
+    let path = plain(url)?.strip_prefix(beside.get(..=beside.rfind('/')?)?)?;
+    let is_below = |path: &String| !path.split('/').any(|name| matches!(name, "" | "." | ".."));
+    decoded(path).filter(is_below)
+}
+
 fn digit(character: u8) -> Option<u8> {
     char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
@@ -72,6 +83,30 @@ mod tests {
         assert_eq!(decoded("%5b%5B%c3%bc+%2").as_deref(), Some("[[ü+%2"));
         assert_eq!(decoded("%zz%").as_deref(), Some("%zz%"));
         assert_eq!(decoded("%ff"), None);
+    }
+
+    #[test]
+    fn a_path_below_a_folder_does_not_leave_it() {
+        for (beside, url, path) in [
+            ("https://h/m/model.sig", "https://h/m/x.apr", Some("x.apr")),
+            ("https://h/m/model.sig?a=/b#/c", "https://h/m/s/%C3%BC%201.apr?sig=1/2#3", Some("s/ü 1.apr")),
+            ("https://h/m/", "https://h/m/100%.apr", Some("100%.apr")),
+            ("https://h/m/", "https://h/m/%252e%252e%252fx", Some("%2e%2e%2fx")),
+            ("https://h/m/", "https://h/m/a%2Fb%2fc.apr", Some("a/b/c.apr")),
+            ("https://h/m/", "https://h/m/a%2F..%2F..%2Fb", None),
+            ("https://h/m/", "https://h/m/%2Fa", None),
+            ("https://h/m/", "https://h/m/%2e%2e%2fx.apr", None),
+            ("https://h/m/", "https://h/m/%2E%2E/x.apr", None),
+            ("https://h/m/", "https://h/m/../x.apr", None),
+            ("https://h/m/", "https://h/m/a/./b", None),
+            ("https://h/m/", "https://h/m//x.apr", None),
+            ("https://h/m/", "https://h/m/%ff", None),
+            ("https://h/m/", "https://h/m/", None),
+            ("https://h/m/", "https://h/n/x.apr", None),
+            ("https://h/m/", "https://other/m/x.apr", None),
+        ] {
+            assert_eq!(path_below(beside, url).as_deref(), path, "{url}");
+        }
     }
 
     proptest! {

@@ -131,12 +131,6 @@ impl Address {
     }
 }
 
-/// The path of a file below the URL of a folder.
-pub(super) fn path_below(base: &str, url: &str) -> Option<String> {
-    let path = url.strip_prefix(base)?.split(['?', '#']).next()?;
-    decoded(path)
-}
-
 fn is_name(name: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !name.is_empty() && name.chars().all(is_allowed) && !name.starts_with('.')
@@ -200,7 +194,7 @@ mod tests {
         let address = Address::parse("hf:a/b@refs/pr/7/x/m 1.gguf", "http://127.0.0.1:1/hub/").unwrap().unwrap();
         assert_eq!(address.unpinned(), "http://127.0.0.1:1/hub/a/b/resolve/refs%2Fpr%2F7/x/m%201.gguf");
         let pinned = address.file("0123", "x/m 1.gguf");
-        assert_eq!(path_below(&address.base("0123"), &pinned).as_deref(), Some("x/m 1.gguf"));
+        assert_eq!(crate::names::path_below(&address.base("0123"), &pinned).as_deref(), Some("x/m 1.gguf"));
         assert_eq!(address.listing(), "http://127.0.0.1:1/hub/api/models/a/b/revision/refs%2Fpr%2F7?blobs=true");
     }
 }

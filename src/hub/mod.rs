@@ -15,6 +15,7 @@ pub(crate) use redirect::Redirect;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
+use crate::names;
 use crate::retry::Policy;
 use crate::source::answer::status_error;
 use listing::Listing;
@@ -152,7 +153,7 @@ impl Repository {
 
     /// The digest of a file, as the hub states it.
     pub(crate) fn digest_of(&self, url: &str) -> Option<Digest> {
-        self.digests.get(&address::path_below(&self.base, url)?).copied()
+        self.digests.get(&names::path_below(&self.base, url)?).copied()
     }
 
     /// The URL of a file at the revision as it was addressed. It stays the same when the revision moves.

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hub::Hub;
 use crate::index::Digest;
 use crate::loader::{self, Digests, Order, Signature, TensorRequest, TensorsRequest};
+use crate::names;
 use crate::retry::Policy;
 use crate::signature::SignedFiles;
 use crate::source::PartUrls;
@@ -39,7 +40,7 @@ pub(super) struct Settings {
 /// Reads the options of `open`. Headers and credentials apply to the origin of `source`.
 pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsValue> {
     Ok(Settings {
-        loader: loader_options(options).map_err(failure)?,
+        loader: loader_options(source, options).map_err(failure)?,
         client: client(source, options),
         signal: signal(options),
         on_progress: object(options, "onProgress"),
@@ -73,7 +74,7 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
     Ok(FileSettings {
         client: client(source, options),
         retry: retry(&field(options, "retry").unwrap_or_default()),
-        signature: signature(options).map_err(failure)?,
+        signature: signature(source, options).map_err(failure)?,
         digest: field(options, "digest").map(parse).transpose().map_err(failure)?,
         signal: signal(options),
         on_progress: object(options, "onProgress"),
@@ -154,7 +155,7 @@ fn hub(options: &JsValue) -> Hub {
     hub.with_endpoint(endpoint).with_token(text(options, "token"))
 }
 
-fn loader_options(options: &JsValue) -> Result<loader::Options> {
+fn loader_options(source: &JsValue, options: &JsValue) -> Result<loader::Options> {
     let defaults = loader::Options::default();
     let digests = field(options, "digests").unwrap_or_default();
     Ok(loader::Options {
@@ -163,7 +164,7 @@ fn loader_options(options: &JsValue) -> Result<loader::Options> {
         max_memory_bytes: number(options, "maxMemory").unwrap_or(defaults.max_memory_bytes),
         verify: field(options, "verify").and_then(|verify| verify.as_bool()).unwrap_or(defaults.verify),
         digests: Digests { tensors: digests_of(&digests, "tensors")?, files: digests_of(&digests, "files")? },
-        signature: signature(options)?,
+        signature: signature(source, options)?,
         retry: retry(&field(options, "retry").unwrap_or_default()),
     })
 }
@@ -191,8 +192,9 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
     pairs(digests, name).map(parse).collect()
 }
 
-/// What a signature states, which `weightstream.signature.js` has verified.
-fn signature(options: &JsValue) -> Result<Option<Signature>> {
+/// What a signature states, which `weightstream.signature.js` has verified. Unless the caller states the path of the
+/// file at `source`, it is the one relative to the signature.
+fn signature(source: &JsValue, options: &JsValue) -> Result<Option<Signature>> {
     let Some(signature) = field(options, "signature") else { return Ok(None) };
     let mut files = SignedFiles::default();
     let listed: Array = object(&signature, "files").unwrap_or_default();
@@ -202,7 +204,9 @@ fn signature(options: &JsValue) -> Result<Option<Signature>> {
         let [start, end] = [2, 3].map(|at| file.get(at).as_f64().map(|number| number as u64));
         files.add_piece(&path, start.unwrap_or(0), end, digest.parse()?)?;
     }
-    Ok(Some(Signature::default().with_files(Arc::new(files)).with_path(text(&signature, "path"))))
+    let below = || names::path_below(&text(&signature, "url")?, &source.as_string()?);
+    let path = text(&signature, "path").or_else(below);
+    Ok(Some(Signature::default().with_files(Arc::new(files)).with_path(path)))
 }
 
 fn cache(options: &JsValue, is_url: bool) -> Result<Option<CacheOption>> {

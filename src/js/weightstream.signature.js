@@ -83,7 +83,7 @@ export async function verifiedSignature(given, source, how) {
         throw error instanceof Refusal ? refused(own(error), trust) : error;
       }
     });
-    return { path: path ?? pathBelow(url, source), files };
+    return { url, path, files };
   } catch (error) {
     if (!(error instanceof LoadError) || error.url !== undefined || error.code === "INVALID_ARGUMENT") throw error;
     throw fail({ code: error.code, message: `${url}: ${error.message}`, url, cause: error.cause });
@@ -176,22 +176,5 @@ async function requested(url, source, { fetch, headers, credentials, cache, cach
     return await file.bytes(0, maxBytes + 1, { signal });
   } finally {
     file.close();
-  }
-}
-
-/**
- * The path of a URL relative to the folder of the signature, if it is below it.
- *
- * @param {string} signature
- * @param {unknown} source
- */
-function pathBelow(signature, source) {
-  if (typeof source !== "string") return undefined;
-  const [folder = ""] = /^[^?#]*\//.exec(signature) ?? [];
-  const [path = ""] = /^[^?#]*/.exec(source) ?? [];
-  try {
-    return folder !== "" && path.startsWith(folder) ? decodeURIComponent(path.slice(folder.length)) : undefined;
-  } catch {
-    return undefined; // not valid UTF-8
   }
 }

@@ -97,8 +97,12 @@ export interface CheckedOpenOptions {
   signature?: CheckedSignature | undefined;
 }
 
-/** What a verified signature states: the path of the file that is opened, and the digests of all files or pieces. */
+/**
+ * A verified signature: its URL, the path that the caller states for the opened file, and the digests of all files or
+ * pieces.
+ */
 export interface CheckedSignature {
+  url: string;
   path: string | undefined;
   files: [path: string, digest: string, start: number | undefined, end: number | undefined][];
 }

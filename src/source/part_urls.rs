@@ -103,13 +103,15 @@ fn divide(url: &str) -> Option<(&str, &str, &str)> {
 mod tests {
     use super::*;
 
-    const URLS: [(&str, &str, &str, &str); 7] = [
+    const URLS: [(&str, &str, &str, &str); 9] = [
         ("https://h/m/x.index.json?sig=a%2Fb", "p.apr", "https://h/m/p.apr?sig=a%2Fb", "x.index.json"),
         ("https://h/m/x.json?a=1?b/c#d?e/f", "s/ü 1.apr", "https://h/m/s/%C3%BC%201.apr?a=1?b/c", "x.json"),
         ("https://h/o/m%2Fx.json?alt=media", "s/p.apr", "https://h/o/m%2Fs%2Fp.apr?alt=media", "x.json"),
         ("https://h/o/a%2fb%2Fx%20y.json", "p#?.apr", "https://h/o/a%2fb%2Fp%23%3F.apr", "x y.json"),
         ("https://h/?key=m", "p.apr", "https://h/p.apr?key=m", ""),
         ("file:///C:/m/x.json", "p.apr", "file:///C:/m/p.apr", "x.json"),
+        ("https://h/m/x.json", "%2e%2e%2fa%2Fp.apr", "https://h/m/%252e%252e%252fa%252Fp.apr", "x.json"),
+        ("https://h/o/m%2Fx.json", "%2E%2e%5cp.apr", "https://h/o/m%2F%252E%252e%255cp.apr", "x.json"),
         ("https://u:1/x.json#a/b", "a/../b", "https://u:1/a/../b", "x.json"),
     ];
 

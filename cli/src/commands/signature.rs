@@ -67,7 +67,7 @@ impl SignatureArguments {
         let Some(url) = place.url() else {
             return Ok(Signed::Local(self.compare(place.path(), statement, given)?));
         };
-        let path = self.signed_path.clone().or_else(|| path_below(&name, url));
+        let path = self.signed_path.clone().or_else(|| names::path_below(&name, url));
         Ok(Signed::Remote(Signature::default().with_files(Arc::new(statement.files)).with_path(path)))
     }
 
@@ -166,13 +166,4 @@ pub(super) fn path_in(folder: &Path, file: &Path) -> Option<String> {
     let file = fs::canonicalize(parent).ok()?.join(file.file_name()?);
     let path = file.strip_prefix(fs::canonicalize(folder).ok()?).ok()?;
     path.to_str().map(|path| path.replace(std::path::MAIN_SEPARATOR, "/"))
-}
-
-/// The path of `url` relative to the folder of `signature`, if it is below it.
-fn path_below(signature: &str, url: &str) -> Option<String> {
-    let plain = |url: &str| url.split(['?', '#']).next().unwrap_or_default().to_owned();
-    let folder = plain(signature);
-    let folder = folder.get(..=folder.rfind('/')?)?;
-    let path = plain(url);
-    names::decoded(path.strip_prefix(folder)?)
 }

@@ -70,11 +70,13 @@ pub(super) fn unrecognised(window: &Window) -> Stop {
     }
 }
 
-/// Checks that a file of raw bytes, which has no magic, is not a text that a server sent in its place.
+/// Checks that a file of raw bytes, which has no magic, is not a text that a server sent in its place. `is_page` says
+/// that its media type is that of a web page.
 ///
 /// # Errors
-/// `UNSUPPORTED` for a web page, another document in its syntax, JSON, and a Git LFS pointer.
-pub(crate) fn check_headerless(window: &Window) -> Result<(), Stop> {
+/// `UNSUPPORTED` for a web page, another document in its syntax, JSON, a Git LFS pointer, and any text that was sent as
+/// a web page.
+pub(crate) fn check_headerless(window: &Window, is_page: bool) -> Result<(), Stop> {
     let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
     let head = json::without_byte_order_mark(window.get(0..head_end)?);
     let is_pointer = head.starts_with(LFS_POINTER);
@@ -86,6 +88,7 @@ pub(crate) fn check_headerless(window: &Window) -> Result<(), Stop> {
         _ if is_wide_page => Some(PAGE),
         [b'{', ..] => Some(JSON_DOCUMENT),
         [b'<', ..] => kind_of(head),
+        _ if is_page => Some(PAGE),
         _ => kind_of(head).filter(|_| is_pointer),
     };
     match kind {

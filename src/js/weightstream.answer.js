@@ -1,5 +1,6 @@
 // @ts-check
 // The responses of a `fetch` of the package, as the server's own would be.
+import { within } from "./weightstream.request.js";
 import { asSeen, responseOf } from "./weightstream.response.js";
 import { closing } from "./weightstream.stream.js";
 
@@ -57,16 +58,6 @@ export async function firstByteOf(opened) {
 export function noSuchBytes(opened) {
   const headers = { "Content-Range": `bytes */${opened.file.byteLength ?? "*"}` };
   return asSeen(new Response(null, { status: 416, statusText: "Range Not Satisfiable", headers }), seen(opened));
-}
-
-/**
- * @param {NonNullable<ReturnType<typeof rangeOf>>} range
- * @param {number | undefined} byteLength
- * @returns {[start: number, end: number | undefined]}
- */
-function within({ start, end = Infinity, suffix = 0 }, byteLength) {
-  if (byteLength === undefined) return [Number(start), end === Infinity ? undefined : end];
-  return [start ?? Math.max(0, byteLength - suffix), Math.min(end, byteLength)];
 }
 
 /**

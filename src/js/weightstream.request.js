@@ -103,6 +103,18 @@ export function rangeOf(header) {
 }
 
 /**
+ * The bytes of a file that a range asks for: `[start, end)`, which is empty or negative if there are none.
+ *
+ * @param {NonNullable<ReturnType<typeof rangeOf>>} range
+ * @param {number | undefined} byteLength
+ * @returns {[start: number, end: number | undefined]}
+ */
+export function within({ start, end = Infinity, suffix = 0 }, byteLength) {
+  if (byteLength === undefined) return [Number(start), end === Infinity ? undefined : end];
+  return [start ?? Math.max(0, byteLength - suffix), Math.min(end, byteLength)];
+}
+
+/**
  * Whether a range may be answered with bytes of this version of the file.
  *
  * @param {string | null} condition `If-Range`.

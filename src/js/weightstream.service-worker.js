@@ -4,6 +4,7 @@ import { init, listCached } from "./weightstream.js";
 import { untilAborted } from "./weightstream.abort.js";
 import { fail, invalid } from "./weightstream.error.js";
 import * as options from "./weightstream.options.js";
+import { rangeOf, within } from "./weightstream.request.js";
 import { requestPolicy } from "./weightstream.request_policy.js";
 import { Refusal, ServedFiles } from "./weightstream.served.js";
 import * as signatures from "./weightstream.signature.js";
@@ -180,9 +181,6 @@ function openOptions(request, mode, source, given) {
   };
 }
 
-/** A single range of bytes: from a first byte, or the last bytes of the file. Other ranges are ignored. */
-const RANGE = /^bytes=(?:(\d+)-(\d*)|-(\d+))$/;
-
 /**
  * @param {Request} request
  * @param {ServedFile} served
@@ -194,38 +192,22 @@ function responseTo(request, served, leave, failed) {
   const headers = new Headers({ "Content-Type": type, "Accept-Ranges": byteLength === undefined ? "none" : "bytes" });
   if (served.etag !== null) headers.set("ETag", served.etag);
   if (served.lastModified !== null) headers.set("Last-Modified", served.lastModified);
-  const takesRanges = byteLength !== undefined && request.method === "GET";
-  const range = takesRanges ? rangeOf(request, served, byteLength) : undefined;
-  const [start, end] = range ?? [0, byteLength];
-  if (range && range[0] >= range[1]) {
+  const takesRanges = byteLength !== undefined && request.method === "GET" && isConditionMet(request, served);
+  const range = takesRanges ? rangeOf(request.headers.get("Range") ?? "") : undefined;
+  const [start, end] = range ? within(range, byteLength) : [0, byteLength];
+  if (range && start >= Number(end)) {
     leave();
     headers.set("Content-Range", `bytes */${byteLength}`);
     return new Response(null, { status: 416, headers });
   }
   if (end !== undefined) headers.set("Content-Length", String(end - start));
-  if (range) headers.set("Content-Range", `bytes ${start}-${range[1] - 1}/${byteLength}`);
+  if (range) headers.set("Content-Range", `bytes ${start}-${Number(end) - 1}/${byteLength}`);
   const status = range ? 206 : 200;
   if (request.method === "HEAD") {
     leave();
     return new Response(null, { status, headers });
   }
   return new Response(bodyOf(request, served, start, end, leave, failed), { status, headers });
-}
-
-/**
- * The requested range; `undefined` for the whole file.
- *
- * @param {Request} request
- * @param {ServedFile} served
- * @param {number} byteLength
- * @returns {[start: number, end: number] | undefined}
- */
-function rangeOf(request, served, byteLength) {
-  const [text, first, last, suffix] = RANGE.exec(request.headers.get("Range") ?? "") ?? [];
-  if (text === undefined || (last && Number(last) < Number(first))) return undefined;
-  if (!isConditionMet(request, served)) return undefined;
-  if (first === undefined) return [Math.max(0, byteLength - Number(suffix)), byteLength];
-  return [Number(first), last ? Math.min(Number(last) + 1, byteLength) : byteLength];
 }
 
 /**

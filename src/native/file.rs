@@ -181,7 +181,7 @@ impl TensorFile {
 
     /// Opens a file of raw bytes, whose tensors are listed in another file.
     pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
-        bytes.parse(format::check_headerless)?;
+        bytes.parse(|window| format::check_headerless(window, false))?;
         let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
         Ok(TensorFile { bytes, index, plan: FilePlan::default(), shadowed: Vec::new() })
     }

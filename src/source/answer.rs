@@ -146,7 +146,8 @@ fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answ
         return reject(format!("the server sent {length} bytes for a range of {} bytes", sent.end - sent.start));
     }
     let identity = identity(head, file_length);
-    Ok(Answer { start: sent.start, end: Some(sent.end), file_length, is_whole_file: false, identity, body })
+    let is_page = head.is_page();
+    Ok(Answer { end: Some(sent.end), file_length, is_page, identity, ..Answer::new(sent.start, body) })
 }
 
 /// The error for a body that is longer than the requested range.
@@ -161,7 +162,8 @@ fn check_whole<B>(head: &Head, body: B) -> Answer<B> {
     // The Content-Length of an encoded body is not the length of the file.
     let file_length = if head.is_encoded() { None } else { head.content_length };
     let identity = identity(head, file_length);
-    Answer { start: 0, end: file_length, file_length, is_whole_file: true, identity, body }
+    let (end, is_page) = (file_length, head.is_page());
+    Answer { end, file_length, is_whole_file: true, is_page, identity, ..Answer::new(0, body) }
 }
 
 fn identity(head: &Head, length: Option<u64>) -> Identity {

@@ -64,7 +64,7 @@ impl BlobSource {
         let piece = piece.map_err(|cause| network_error("the Blob cannot be read", cause))?;
         let body = StreamBody::new(Some(piece.stream()), Some(end - start), None)?;
         let identity = Identity { length: Some(length), ..Identity::default() };
-        Ok(Answer { start, end: Some(end), file_length: Some(length), is_whole_file: false, identity, body })
+        Ok(Answer { end: Some(end), file_length: Some(length), identity, ..Answer::new(start, body) })
     }
 
     /// The file at `path`, relative to this one.

@@ -42,7 +42,7 @@ pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<Answer<Byte
     let start = range.start.min(end);
     let body = BytesBody { source: source.clone(), left: start..end };
     let identity = Identity { length: Some(length), ..Identity::default() };
-    Ok(Answer { start, end: Some(end), file_length: Some(length), is_whole_file: false, identity, body })
+    Ok(Answer { end: Some(end), file_length: Some(length), identity, ..Answer::new(start, body) })
 }
 
 impl BytesBody {

@@ -47,14 +47,7 @@ impl Source for MemorySource {
         let end = range.end.min(length);
         let body = MemoryBody { bytes: Rc::clone(&self.bytes), left: range.start..end };
         let identity = Identity { length: Some(length), ..Identity::default() };
-        Ok(Answer {
-            start: range.start,
-            end: Some(end),
-            file_length: Some(length),
-            is_whole_file: false,
-            identity,
-            body,
-        })
+        Ok(Answer { end: Some(end), file_length: Some(length), identity, ..Answer::new(range.start, body) })
     }
 
     fn is_immutable(&self) -> bool {

@@ -156,6 +156,8 @@ pub struct Answer<B> {
     pub file_length: Option<u64>,
     /// Whether the server ignored the range and the body is the whole file.
     pub is_whole_file: bool,
+    /// Whether the media type is that of a web page. Some servers send all files so.
+    pub is_page: bool,
     /// Identifies the version of the file.
     pub identity: Identity,
     /// The body.
@@ -165,13 +167,14 @@ pub struct Answer<B> {
 impl<B> Answer<B> {
     /// A response with a body at the offset `start`. All other fields are unknown and may be set afterwards.
     pub fn new(start: u64, body: B) -> Self {
-        Answer { start, end: None, file_length: None, is_whole_file: false, identity: Identity::default(), body }
+        let (end, file_length, is_whole_file, is_page, identity) = Default::default();
+        Answer { start, end, file_length, is_whole_file, is_page, identity, body }
     }
 
     /// Converts the body to another type.
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
-        let Answer { start, end, file_length, is_whole_file, identity, body } = self;
-        Answer { start, end, file_length, is_whole_file, identity, body: change(body) }
+        let Answer { start, end, file_length, is_whole_file, is_page, identity, body } = self;
+        Answer { start, end, file_length, is_whole_file, is_page, identity, body: change(body) }
     }
 }
 

@@ -90,31 +90,49 @@ fn connections_share_a_single_large_tensor() {
     assert_eq!(server.max_concurrent(), 3);
 }
 
+/// The version of `LARGE` after a change.
+static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut new = LARGE.clone();
+    let header = new.len() - 5100 * KIB;
+    new[header..].iter_mut().for_each(|byte| *byte ^= 0x55);
+    new
+});
+
 /// Without a strong ETag, nothing proves that the responses to two connections are of one version.
 #[test]
 fn a_tensor_is_of_one_version_without_strong_etags() {
-    static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let mut new = LARGE.clone();
-        let header = new.len() - 5100 * KIB;
-        new[header..].iter_mut().for_each(|byte| *byte ^= 0x55);
-        new
-    });
     for (name, validators) in WITHOUT_STRONG_ETAGS {
         let server = Server::new(move |request| {
             let is_new = request.number % 2 == 0;
             validators(answer(if is_new { &NEW } else { &LARGE }, request), is_new, request).slowly(PAUSE_MS)
         });
-        run(async {
-            let loader = open(&server, 3).await;
-            match loader.load_tensor("01", TensorRequest::default(), Rc::new(())).await {
-                Ok(loaded) => {
-                    let bytes = &loaded.components[0].buffer;
-                    assert!(LARGE.ends_with(bytes) || NEW.ends_with(bytes), "{name}: two versions in one tensor");
-                }
-                Err(error) => assert_eq!(error.kind, ErrorKind::Changed, "{name}: {error}"),
-            }
-        });
+        assert_one_version(&server, name);
     }
+}
+
+/// The file changes when other connections begin, and only the first responses have an ETag.
+#[test]
+fn a_tensor_is_of_one_version_if_the_etag_is_missing_later() {
+    let server = Server::new(move |request| match request.number {
+        0 | 1 => answer(&LARGE, request).slowly(PAUSE_MS),
+        _ => answer(&NEW, request).without("ETag").slowly(PAUSE_MS),
+    });
+    assert_one_version(&server, "a missing ETag");
+    assert!(server.requests().len() > 2, "no connection was added");
+}
+
+/// Loads the large tensor, which must be of one version if it is returned.
+fn assert_one_version(server: &Server, name: &str) {
+    run(async {
+        let loader = open(server, 3).await;
+        match loader.load_tensor("01", TensorRequest::default(), Rc::new(())).await {
+            Ok(loaded) => {
+                let bytes = &loaded.components[0].buffer;
+                assert!(LARGE.ends_with(bytes) || NEW.ends_with(bytes), "{name}: two versions in one tensor");
+            }
+            Err(error) => assert_eq!(error.kind, ErrorKind::Changed, "{name}: {error}"),
+        }
+    });
 }
 
 #[test]

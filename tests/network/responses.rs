@@ -37,6 +37,29 @@ fn an_html_response_is_reported_as_a_web_page() {
     assert!(error.to_string().contains("web page"), "{error}");
 }
 
+/// Raw data has no magic. Some servers send every file as a page, so that the media type alone proves nothing.
+#[test]
+fn a_text_that_is_sent_as_a_web_page_is_no_raw_data() {
+    let graph = Arc::new(std::fs::read("tests/fixtures/foreign_data/model.onnx").unwrap());
+    let page = format!("{}{}", " ".repeat(600), "<html>Sign in</html>".repeat(200));
+    let weights: Vec<u8> = (0..page.len()).map(|at| (at * 37 % 251) as u8).collect();
+    let load = |data: Vec<u8>, media_type: &'static str| {
+        let graph = Arc::clone(&graph);
+        let server = Server::new(move |request| match request.path.as_str() {
+            "/model.onnx" => answer(&graph, request),
+            _ => answer(&data, request).with("Content-Type", media_type),
+        });
+        run(async {
+            let tensors = open(&server.url("/model.onnx")).await?.tensors(None, Rc::new(())).await?;
+            tensors.try_collect::<Vec<_>>().await.map(|tensors| tensors.len())
+        })
+    };
+    let error = load(page.clone().into_bytes(), "text/html; charset=utf-8").unwrap_err();
+    assert!(error.kind == ErrorKind::Unsupported && error.to_string().contains("web page"), "{error}");
+    assert!(load(weights, "text/html").unwrap() > 0);
+    assert!(load(page.into_bytes(), "application/octet-stream").unwrap() > 0, "spaces are valid weights");
+}
+
 /// Old tools compress the whole file, so that it can only be read from its start.
 #[test]
 fn limited_responses_of_a_compressed_file_are_continued() {

@@ -56,6 +56,8 @@ pub(crate) struct ModelFile<S: Source> {
     pub(crate) stats: Rc<Stats>,
     /// Whether the file consists of raw bytes: no format's header, checksums or footer are expected.
     pub(crate) is_raw: bool,
+    /// Whether a response had the media type of a web page.
+    is_page: Cell<bool>,
     /// Whether the start of a file of raw bytes was checked. Held while it is checked.
     head_checked: Mutex<bool>,
     retry: Policy,
@@ -95,6 +97,7 @@ impl<S: Source> ModelFile<S> {
             blocks: KnownBlocks::default(),
             stats,
             is_raw: false,
+            is_page: Cell::new(false),
             head_checked: Mutex::new(false),
             retry,
             has_failed: Cell::new(false),
@@ -387,7 +390,8 @@ impl<S: Source> ModelFile<S> {
         let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
         let range = blocks.as_ref().map_or(range.clone(), |blocks| blocks.around(&range));
         let (answer, proof, seen) = self.request_one_version(range).await?;
-        let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
+        let Answer { start, end, file_length, is_whole_file, is_page, body, .. } = answer;
+        self.is_page.set(is_page);
         let known_length = file_length.or(self.length());
         let comparable_end = |end| match (&seen, &blocks) {
             (Some(seen), _) => seen.readable_end(end, known_length),
@@ -458,10 +462,13 @@ impl<S: Source> ModelFile<S> {
     pub(crate) async fn check_head(self: &Rc<Self>, mut reader: RangeReader<S>) -> Result<()> {
         let mut checked = self.head_checked.lock().await;
         while !*checked {
-            let outcome = format::check_headerless(&self.window.borrow());
+            let outcome = format::check_headerless(&self.window.borrow(), self.is_page.get());
             match outcome {
                 Ok(()) => *checked = true,
-                Err(Stop::Failed(error)) => return Err(self.blame(error)),
+                Err(Stop::Failed(error)) => {
+                    self.source.reject();
+                    return Err(self.blame(error));
+                }
                 Err(Stop::Need(range)) => match reader.chunk(range.end.saturating_sub(reader.position)).await? {
                     Some(chunk) => {
                         let mut at = chunk.start;

@@ -134,8 +134,10 @@ pub(crate) fn index_checks(tensor: &Tensor, lengths: &[u64]) -> Result<Vec<(usiz
         };
         checks.push((at, check));
     }
-    checks.sort_by_key(|(_, check)| !matches!(check.rule, Rule::Pointers { .. }));
-    Ok(checks)
+    let (mut sorted, others): (Vec<_>, Vec<_>) =
+        checks.into_iter().partition(|(_, check)| matches!(check.rule, Rule::Pointers { .. }));
+    sorted.extend(others);
+    Ok(sorted)
 }
 
 fn increases(components: &[Component]) -> bool {

@@ -104,17 +104,15 @@ impl Assembly {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let catalog = manifest.catalog.as_ref().and_then(|catalog| files.get(catalog.part));
         let stated = manifest.stated_parts(catalog.map(|(_, index)| &index.other_shards));
-        let mut stated = stated.collect::<Result<Vec<_>>>()?;
-        stated.sort_unstable(); // the same error for the same model
-        for (name, part) in stated {
-            if file_of_name.get(name) != Some(&part) {
-                let what = "the manifest says that it is in this file, but it is not";
-                return Err(place(part, malformed(what).in_tensor(name)));
-            }
+        let stated = stated.collect::<Result<Vec<_>>>()?;
+        let misplaced = stated.into_iter().filter(|(name, part)| file_of_name.get(name) != Some(part));
+        // The first in order, so that a model always has the same error.
+        if let Some((name, part)) = misplaced.min() {
+            let what = "the manifest says that it is in this file, but it is not";
+            return Err(place(part, malformed(what).in_tensor(name)));
         }
-        let mut found: Vec<_> = file_of_name.iter().collect();
-        found.sort_unstable();
-        for (name, number) in found {
+        let unstated = file_of_name.iter().filter(|(name, _)| manifest.check_stated(name).is_err());
+        if let Some((name, number)) = unstated.min() {
             manifest.check_stated(name).map_err(|error| place(*number, error))?;
         }
         match &self.split {

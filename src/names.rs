@@ -51,8 +51,7 @@ pub fn decoded(text: &str) -> Option<String> {
 }
 
 /// The path of the file at a URL, relative to the folder of the file at the URL `beside`, or to the folder `beside` if
-/// it ends with a slash. `None` if it is not below this folder. An encoded slash separates folders, too, as in URLs of
-/// Google Cloud Storage.
+/// it ends with a slash. `None` if it is not below this folder. An encoded slash in the rest separates folders, too.
 pub fn path_below(beside: &str, url: &str) -> Option<String> {
     let plain = |url| str::split(url, ['?', '#']).next();
     let beside = plain(beside)?;

@@ -41,10 +41,11 @@ pub(super) async fn exchange<R>(
     }
     let mut answer = answer::check(&requested, &head, ())?;
     history.check_media_type(&head)?;
-    if was_refused && answer.file_length.is_none() {
+    if was_refused && answer.file_length.is_none() && !head.is_encoded() && !history.refuses_ranges() {
         // The body must end there, so that the length of another version is noticed.
         answer.end = length_from_first_byte(send).await;
         (answer.file_length, answer.identity.length) = (answer.end, answer.end);
+        history.note_first_byte(answer.end.is_some());
     }
     Ok((answer, head, response))
 }

@@ -58,6 +58,8 @@ pub(crate) struct History {
     is_page: Cell<Option<bool>>,
     /// Whether a 206 had an unspecified range.
     has_unspecified_range: Cell<bool>,
+    /// Whether a range of the first byte was refused, too.
+    refuses_ranges: Cell<bool>,
 }
 
 /// A strong ETag, or else a Last-Modified date.
@@ -176,6 +178,16 @@ impl History {
     /// Records that a 206 had an unspecified range.
     pub(crate) fn note_unspecified_range(&self) {
         self.has_unspecified_range.set(true);
+    }
+
+    /// Records whether a request for the first byte stated the length of the file.
+    pub(crate) fn note_first_byte(&self, has_length: bool) {
+        self.refuses_ranges.set(!has_length);
+    }
+
+    /// Whether another request for the first byte is useless.
+    pub(crate) fn refuses_ranges(&self) -> bool {
+        self.refuses_ranges.get()
     }
 
     /// Whether the whole file should be requested, because the ranges of responses are unreliable.

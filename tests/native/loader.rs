@@ -136,6 +136,24 @@ fn source(files: &Files, chunks: &Chunks) -> TestSource {
     }
 }
 
+/// A body that is kept for later reads must not keep the file alive.
+#[test]
+fn a_dropped_loader_leaves_no_body() {
+    let fixture = |name: &str| (name.to_owned(), std::fs::read(format!("tests/fixtures/{name}")).unwrap());
+    for name in ["apr_legacy/aprender0240_apr1_zstd.apr", "apr/basic.apr"] {
+        for ignores_ranges in [false, true] {
+            let files = vec![fixture(name)];
+            let source = TestSource { ignores_ranges, ..source(&files, &Chunks::new(&[100])) };
+            let held = Rc::clone(&source.files);
+            let loader = open(source);
+            block_on(loader.load_index()).unwrap();
+            assert!(Rc::strong_count(&held) > 1);
+            drop(loader);
+            assert_eq!(Rc::strong_count(&held), 1, "{name}, {ignores_ranges}");
+        }
+    }
+}
+
 fn open<S: Source>(source: S) -> Rc<Loader<S>> {
     Rc::new(block_on(Loader::open(source, Options::default())).unwrap())
 }

@@ -64,6 +64,8 @@ pub(crate) struct ModelFile<S: Source> {
     has_failed: Cell<bool>,
     /// Whether two responses had the same strong ETag, so that the ETag can be trusted.
     has_stable_etag: Cell<bool>,
+    /// Whether a later response had no strong ETag.
+    lost_etag: Cell<bool>,
     /// The blocks that were read, if all reads of the file must be of one version.
     seen: OnceCell<Rc<SeenBlocks>>,
     /// Whether a response was not proven to be of the same version as those before it.
@@ -102,6 +104,7 @@ impl<S: Source> ModelFile<S> {
             retry,
             has_failed: Cell::new(false),
             has_stable_etag: Cell::new(false),
+            lost_etag: Cell::new(false),
             seen: OnceCell::new(),
             lacks_proof: Cell::new(false),
         }
@@ -408,16 +411,18 @@ impl<S: Source> ModelFile<S> {
 
     /// Requests the rest of a file that is compressed as a whole, from the end of a response that was limited.
     fn rest_of_packed(self: &Rc<Self>) -> NextBody<StoredBody<S::Body>> {
-        let file = Rc::clone(self);
+        let file = Rc::downgrade(self); // the file keeps the body
         Box::new(move |range: Range<u64>| {
-            let file = Rc::clone(&file);
+            let file = file.upgrade();
             let request = async move {
+                let Some(file) = file else { return Err(Error::new(ErrorKind::Closed, "the model is closed")) };
                 let StoredResponse { body, start, end, proof, .. } = file.request_stored(range.clone()).await?;
                 let is_same_version = proof == Proof::Strong || file.signed.is_some();
-                if start != range.start || !is_same_version {
-                    return Err(too_limited(start, range.start));
+                match start == range.start {
+                    true if is_same_version => Ok((body, end.unwrap_or(u64::MAX))),
+                    true => Err(too_limited(start, range.start)),
+                    false => Err(cut(0, range.start, range.end)),
                 }
-                Ok((body, end.unwrap_or(u64::MAX)))
             };
             request.boxed_local()
         })
@@ -573,7 +578,7 @@ impl<S: Source> ModelFile<S> {
     /// Whether responses prove that they are of one version, so that several connections can read parts of one tensor.
     /// An equal date is not enough: it counts in whole seconds, and the parts are not compared with each other.
     pub(crate) fn proves_version(&self) -> bool {
-        self.source.is_immutable() || self.has_stable_etag()
+        self.source.is_immutable() || (self.has_stable_etag() && !self.lost_etag.get())
     }
 
     /// The version of the file, once a response has stated it.
@@ -589,6 +594,7 @@ impl<S: Source> ModelFile<S> {
             return Err(Error::new(ErrorKind::Changed, format!("the file changed while it was loaded: {change}")));
         }
         let has_same_etag = now.etag.is_some() && now.etag == earlier.etag;
+        self.lost_etag.set(self.lost_etag.get() || (self.has_stable_etag() && !has_same_etag));
         self.has_stable_etag.set(self.has_stable_etag.get() || has_same_etag);
         let proof = match now.last_modified.is_some() && now.last_modified == earlier.last_modified {
             _ if has_same_etag || self.source.is_immutable() => Proof::Strong,

@@ -525,7 +525,7 @@ pub(crate) fn too_limited(start: u64, position: u64) -> Error {
     let what = "the server limits the length of its responses, and this one has too few bytes to prove that they are of \
                 the version that was read before";
     let error = Error::new(ErrorKind::Truncated, what).at(start..position.max(start)).transient();
-    error.advise("Let the server send a strong ETag, or at least 512 KiB at once.")
+    error.advise("Let the server send at least 512 KiB at once, or, unless the model is signed, a strong ETag.")
 }
 
 /// The error for a body that ended early.

@@ -21,6 +21,10 @@
 //! Short multiples keep the previous lanes in the processor's L1 cache. The idea is from Chorba. The loops work on
 //! bytes, and the compiler vectorizes them: 14 and 10 GB/s in V8, where the tables reach 2.7 and 2.0 in the same run.
 
+#[cfg(feature = "crc32c")]
+use crate::crc_table::CASTAGNOLI;
+use crate::crc_table::{CrcTable, IEEE};
+
 /// The size of a lane: that of a vector, so that each vector is read back with the alignment of its write.
 const LANE_BYTES: usize = 16;
 
@@ -38,32 +42,21 @@ const MIN_BYTES: usize = 12 << 10;
 
 /// Updates the CRC-32/IEEE `crc` with `bytes`.
 pub fn crc32(crc: u32, bytes: &[u8]) -> u32 {
-    append(CRC32_LANES_BACK, crc, bytes, append_by_table)
+    append(CRC32_LANES_BACK, crc, bytes, &IEEE)
 }
 
 /// Updates the CRC-32C `crc` with `bytes`.
 #[cfg(feature = "crc32c")]
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
-    append(CRC32C_LANES_BACK, crc, bytes, crc32c::crc32c_append)
+    append(CRC32C_LANES_BACK, crc, bytes, &CASTAGNOLI)
 }
 
-fn append_by_table(crc: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
-    hasher.update(bytes);
-    hasher.finalize()
-}
-
-fn append<const TERMS: usize>(
-    lanes_back: [usize; TERMS],
-    crc: u32,
-    bytes: &[u8],
-    table: impl Fn(u32, &[u8]) -> u32,
-) -> u32 {
+fn append<const TERMS: usize>(lanes_back: [usize; TERMS], crc: u32, bytes: &[u8], table: &CrcTable) -> u32 {
     let reduced = if bytes.len() < MIN_BYTES { None } else { reduce(lanes_back, !crc, bytes) };
     match reduced {
         // CRCs are inverted at both ends: this starts with a register of zero.
-        Some((lanes, rest)) => table(table(!0, &lanes), rest),
-        None => table(crc, bytes),
+        Some((lanes, rest)) => table.append(table.append(!0, &lanes), rest),
+        None => table.append(crc, bytes),
     }
 }
 
@@ -192,8 +185,7 @@ mod tests {
             assert_eq!(crc32(0, data), ieee, "{length}");
             assert_eq!(crc32c(0, data), castagnoli, "{length}");
             if let Some((lanes, rest)) = reduce(CRC32_LANES_BACK, !0, data) {
-                let by_table = append_by_table;
-                assert_eq!(by_table(by_table(!0, &lanes), rest), ieee, "{length}");
+                assert_eq!(IEEE.append(IEEE.append(!0, &lanes), rest), ieee, "{length}");
             }
         }
     }

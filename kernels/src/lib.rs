@@ -4,5 +4,6 @@
 #![deny(missing_docs)]
 
 pub mod crc;
+mod crc_table;
 #[cfg(feature = "lz4")]
 pub mod lz4;

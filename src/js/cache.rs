@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
 use super::failure::failure;
+use super::promise::future_to_promise;
 use super::{options, value};
 use crate::cache::client::Client;
 use crate::cache::{UserCache, files, key};
@@ -11,7 +12,6 @@ use futures::future::FutureExt;
 use js_sys::{Array, Promise};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::future_to_promise;
 
 /// Sets the cache object that the platform provides in place of the storage of a browser.
 #[wasm_bindgen(js_name = setCache)]

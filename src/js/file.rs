@@ -4,6 +4,7 @@
 
 use super::cancel::{self, CloseSignal};
 use super::progress::{FILE, ProgressReporter};
+use super::promise::future_to_promise;
 use super::reading::Reading;
 use super::{options, value};
 use crate::error::{Error, ErrorKind};
@@ -18,7 +19,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::future_to_promise;
 
 /// An open file of any format.
 #[wasm_bindgen(js_name = File)]

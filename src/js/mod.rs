@@ -9,7 +9,9 @@ mod file;
 mod list;
 mod metadata;
 mod options;
+
 mod progress;
+mod promise;
 mod reading;
 mod tensor;
 mod tensor_reader;
@@ -32,11 +34,12 @@ use futures::lock::Mutex;
 use futures::stream::{LocalBoxStream, StreamExt, TryStreamExt};
 use js_sys::{Array, Function, Promise};
 use progress::ProgressReporter;
+use promise::future_to_promise;
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::{future_to_promise, spawn_local};
+use wasm_bindgen_futures::spawn_local;
 
 /// An open model.
 #[wasm_bindgen(js_name = Loader)]

@@ -1,6 +1,7 @@
 //! A reader that JavaScript calls for one piece after another.
 
 use super::cancel::{self, CloseSignal};
+use super::promise::future_to_promise;
 use crate::error::Error;
 use futures::future;
 use futures::lock::Mutex;
@@ -8,7 +9,7 @@ use js_sys::Promise;
 use std::pin::pin;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::{future_to_promise, spawn_local};
+use wasm_bindgen_futures::spawn_local;
 
 /// A reader, and what stops it: its signal, the end of what it reads from, and [`Reading::cancel`].
 pub(super) struct Reading<R> {

@@ -4,6 +4,7 @@
 
 use super::JsLoader;
 use super::cancel;
+use super::promise::future_to_promise;
 use super::reading::Reading;
 use super::value;
 use crate::error::Result;
@@ -13,7 +14,6 @@ use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
 use js_sys::Promise;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::future_to_promise;
 
 /// Tensors that are read one after another, in pieces.
 #[wasm_bindgen(js_name = TensorReader)]

@@ -4,6 +4,7 @@
 
 use super::JsLoader;
 use super::cancel::{self, CloseSignal};
+use super::promise::future_to_promise;
 use super::reading::Reading;
 use crate::error::Result;
 use crate::loader::{SafeTensorsView, ViewReader};
@@ -14,7 +15,6 @@ use futures::future::FutureExt;
 use js_sys::Promise;
 use std::rc::{Rc, Weak};
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::future_to_promise;
 
 /// A model as one SafeTensors file.
 #[wasm_bindgen(js_name = ModelView)]

@@ -109,7 +109,7 @@ pub(super) fn block_dtype(
     attributes: &mut Map<String, Value>,
 ) -> Option<Dtype> {
     let name = format.strip_prefix("gguf.")?.strip_suffix("/1")?;
-    let dtype = Dtype::from_name(&name.to_uppercase());
+    let dtype = Dtype::from_name(&name.to_ascii_uppercase());
     let block = ggml_block(&dtype).filter(|_| layout_name(&dtype) == format)?;
     let stated = BLOCK_KEYS.map(|key| attributes.get(key).and_then(Value::as_u64));
     let data = parts.get("data").filter(|data| data.get("type").is_none_or(Value::is_null) && parts.len() == 1)?;
@@ -129,7 +129,7 @@ pub(crate) fn main_component(components: &[Component]) -> Option<&Component> {
 }
 
 fn layout_name(dtype: &Dtype) -> String {
-    format!("gguf.{}/1", dtype.name().to_lowercase())
+    format!("gguf.{}/1", dtype.name().to_ascii_lowercase())
 }
 
 /// Returns the block of a ggml dtype. ggml blocks have at least 32 elements; packed dtypes of SafeTensors 2 or 4.

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: runs the steps of the test suite. A failed step does not stop later ones.
 
+use std::cmp::Reverse;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,9 @@ const SHORT_CHAOS_MINUTES: &str = "0.17";
 /// How much of the output of a failed step is repeated after the summary. The output itself can be thousands of lines
 /// above, or cut off by the logs of a continuous integration.
 const LINES_OF_A_FAILURE: usize = 12;
+
+/// How many steps the summary lists by their time.
+const SLOWEST_STEPS: usize = 10;
 
 struct Step {
     /// The name of the step on the command line.
@@ -279,6 +283,11 @@ fn summary(outcomes: &[Outcome]) -> Result<()> {
         };
         println!("{outcome:<8}{:<14}{:>7.1} s  {}", step.name, time.as_secs_f64(), step.description);
     }
+    let mut slowest: Vec<_> = outcomes.iter().collect();
+    slowest.sort_by_key(|outcome| Reverse(outcome.time));
+    let slowest = slowest.iter().take(SLOWEST_STEPS);
+    let slowest: Vec<_> = slowest.map(|it| format!("{} {} s", it.step.name, it.time.as_secs())).collect();
+    println!("\nthe slowest: {}", slowest.join(", "));
     let count = |wanted: Passed| outcomes.iter().filter(|outcome| outcome.result == wanted).count();
     let failed = count(Passed::Not);
     let passed = outcomes.len() - failed;

@@ -4,6 +4,7 @@
 //! caller that can read files says what is in those that may be manifests; the names alone decide for the others.
 
 use crate::format::{self, FileNames};
+use crate::sorting::gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What transformers reads. Files with other names are then of other formats, or of other programs.
@@ -53,12 +54,17 @@ pub(crate) fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> 
         models = Files::of(paths).models(content);
         remove_parts(&mut models, content);
     }
-    models.sort_unstable_by_key(|model| model.path);
     match models.as_slice() {
         [] => Found::Nothing,
         [Model { path, can_open: true, .. }] => Found::One(path),
         [Model { path, .. }] => Found::Part(path),
-        several => Found::Several(several.iter().map(|model| model.path).collect()),
+        several => {
+            let mut paths: Vec<&str> = Vec::new();
+            for Model { path, .. } in several {
+                paths.insert(paths.partition_point(|other| other <= path), path); // less code than sorting
+            }
+            Found::Several(paths)
+        }
     }
 }
 
@@ -100,7 +106,7 @@ fn remove_parts(models: &mut Vec<Model<'_>>, content: &dyn Fn(&str) -> Content) 
         }
         if let Content::Manifest(parts) = content(manifest) {
             let (folder, _) = split_folder(manifest);
-            let parts: BTreeSet<_> = parts.iter().map(|part| format!("{folder}{part}")).collect();
+            let parts: BTreeSet<_> = gather(parts.iter().map(|part| format!("{folder}{part}")));
             models.retain(|model| model.path == manifest || !parts.contains(model.path));
         }
     }
@@ -159,14 +165,10 @@ impl<'a> Files<'a> {
             let described = path.get(..path.len() - JSON.len());
             self.whole.get(place).is_some_and(|paths| paths.iter().any(|(path, _)| Some(*path) == described))
         };
-        let manifests: BTreeMap<_, _> = self
-            .manifests
-            .iter()
-            .filter(|(place, path)| !describes(place, path))
-            .map(|(place, path)| (*path, *place))
-            .collect();
-        let places: BTreeSet<_> = manifests.values().copied().collect();
-        let folders: BTreeSet<_> = places.iter().map(|(folder, format, _)| (*folder, *format)).collect();
+        let manifests = self.manifests.iter().filter(|(place, path)| !describes(place, path));
+        let manifests: BTreeMap<_, _> = gather(manifests.map(|(place, path)| (*path, *place)));
+        let places: BTreeSet<_> = gather(manifests.values().copied());
+        let folders: BTreeSet<_> = gather(places.iter().map(|(folder, format, _)| (*folder, *format)));
         let is_manifest = |place: &Place<'a>| {
             let is_one =
                 |(path, may_name_files): &(&str, bool)| *may_name_files && !matches!(content(path), Content::Other);

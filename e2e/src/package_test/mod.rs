@@ -30,7 +30,7 @@ use xtask::{command, links, npm, package, package_contents};
 
 /// The size budget of what every page loads: the main part of the module and the JavaScript, each compressed with
 /// brotli. Raise it in the commit that needs it, and give the reason there.
-const MAX_FIRST_BYTES: usize = 455 << 10;
+const MAX_FIRST_BYTES: usize = 447 << 10;
 
 /// The size budget of the whole module, uncompressed.
 const MAX_RAW_BYTES: usize = 1848 << 10; // last raised for conversions to floats, dense tensors and positions of blocks

@@ -29,8 +29,7 @@ pub(crate) fn has_scheme(text: &str) -> bool {
 }
 
 impl Address {
-    /// Parses an address. `None` for a URL that is not one of a file of a model on this hub. Without an endpoint, there
-    /// is no hub.
+    /// Parses an address. `None` for a URL outside this hub. Without an endpoint, there is no hub.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a malformed address with the scheme `hf:`.

@@ -8,9 +8,9 @@ import { startWorker } from "./weightstream.policy.js";
 /** @import { ErrorFields, PackageWorker } from "./weightstream_glue.js" */
 
 /**
- * What an entry point has for its platform: the module, a worker (with a script of its own or the given one), the
- * storage of the cache and a check of its settings, the space for it, the URL of a text that is not one, the `fetch`
- * for URLs that the platform does not fetch, what its errors mean, and how to keep the process running.
+ * Platform adapter: what Node.js or the inline build supplies instead of browser defaults. The module, a worker (with
+ * its own script or the given one), the storage of the cache, a check of its settings and the space for it, the `file:`
+ * URL of a path, a `fetch` for such URLs, what its errors mean, and how to keep the process running.
  *
  * @typedef {object} Parts
  * @property {() => ModuleSource | Promise<ModuleSource>} [module]
@@ -67,8 +67,8 @@ export const checkOwnCache = () => ofEntry.checkCache?.();
 export const platformSpace = () => ofEntry.space?.();
 
 /**
- * The URL of a text that is not one for the platform, such as a path. `isPath` is undefined for a text that looks like
- * a mistyped URL, but may be the path of a file.
+ * Converts a file-system path to a `file:` URL. `isPath` is undefined for a text that looks like a mistyped URL, but
+ * may be the path of a file.
  *
  * @param {string} text
  * @param {boolean | undefined} isPath

@@ -28,7 +28,7 @@ import { isForbidden, moduleAdvice, offlineAdvice, requestAdvice, watchPolicy } 
 let started;
 let isStarted = false;
 
-/** Whether calls need not wait until the module is loaded. */
+/** Whether the module is loaded. */
 export const isReady = () => isStarted;
 
 // A crash ends the instance of the module, and all loaders in it. Each instance has a number.

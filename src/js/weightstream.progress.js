@@ -8,8 +8,8 @@ import { callable } from "./weightstream.options.js";
 let lastOperation = 0;
 
 /**
- * A listener for the module whose operations have numbers of their own: those of the module are only different from
- * those of other operations that run in the same instance.
+ * A listener for the module that renumbers operations so that they are unique in the page: numbers of the module are
+ * unique in one instance of it.
  *
  * @param {(event: Api.LoadProgress) => void} onProgress
  */

@@ -93,7 +93,7 @@ export class ServedFiles {
    *
    * @param {string} url
    * @param {OpenFileOptions} options
-   * @param {boolean} isFresh Whether a file that is open already does not do.
+   * @param {boolean} isFresh Reopen the file even if it is already open.
    * @param {string} [cookies] The cookies that requests for the file may send, as far as scripts can see them.
    */
   join(url, options, isFresh, cookies) {

@@ -17,8 +17,7 @@ import { ShardQueue } from "./weightstream.shard_queue.js";
  */
 
 /**
- * A stream with one buffer for each weight. TensorFlow.js copies what it holds of a weight with each buffer that it
- * reads, and what is left of a buffer with each weight.
+ * A stream with one buffer for each weight: otherwise, TensorFlow.js copies the rest of a buffer again for each weight.
  *
  * @param {Group[]} groups
  * @param {Source} source

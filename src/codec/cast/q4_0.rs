@@ -36,7 +36,7 @@ fn largest(block: &[f32; BLOCK_ELEMENTS]) -> f32 {
     block.iter().copied().reduce(larger).unwrap_or_default()
 }
 
-/// The number of 4 bits for a number of steps. What is no finite number of steps becomes 0, as in `gguf`.
+/// The number of 4 bits for a number of steps. NaN and infinities become 0, as in `gguf`.
 fn round(steps: f32) -> u8 {
     let shifted = steps + 8.5;
     if shifted.is_finite() { (shifted as u8).min(15) } else { 0 }

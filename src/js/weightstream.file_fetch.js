@@ -1,7 +1,7 @@
 // @ts-check
 // Files by path and `file:` URL in Node.js, Deno and Bun.
-import { accessSync, constants, createReadStream, statSync } from "node:fs";
-import { access, stat } from "node:fs/promises";
+import { closeSync, createReadStream, openSync, statSync } from "node:fs";
+import { open, stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
@@ -22,7 +22,9 @@ export async function fetchFile(input, init) {
   const path = fileURLToPath(url);
   let found;
   try {
-    [found] = await Promise.all([stat(path), access(path, constants.R_OK)]);
+    found = await stat(path);
+    // Deno has access() only with a permission for the system.
+    if (found.isFile()) await (await open(path)).close();
   } catch (error) {
     return new Response(null, { status: isMissing(error) ? NOT_FOUND : CANNOT_BE_READ });
   }
@@ -65,7 +67,7 @@ export function explainFile(fields) {
 function unreadable(path) {
   try {
     const found = statSync(path);
-    accessSync(path, constants.R_OK);
+    if (found.isFile()) closeSync(openSync(path, "r"));
     if (found.isDirectory()) return { what: "it is a folder. Pass the path of a file in it" };
     return { what: found.isFile() ? "it could not be read a moment ago" : "it is not a file" };
   } catch (cause) {

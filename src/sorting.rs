@@ -12,8 +12,8 @@ pub(crate) fn sort<T>(items: &mut [T], key: impl Fn(&T) -> SortKey) {
     }
 }
 
-/// Collects items into a `BTreeMap` or a `BTreeSet`, one after another. `collect` sorts them first, which takes 6 KB of a
-/// module for each type.
+/// Collects items into a `BTreeMap` or a `BTreeSet`, one after another. `collect` sorts them first, which takes 6 KB of
+/// a module for each type.
 pub(crate) fn gather<T, C: Default + Extend<T>>(items: impl IntoIterator<Item = T>) -> C {
     let mut gathered = C::default();
     gathered.extend(items);

@@ -514,16 +514,16 @@ impl<S: Source> RangeReader<S> {
 
 /// The error for a part of a tensor that may be of another version than its other parts.
 fn unproven(range: Range<u64>) -> Error {
-    let what = "the server sent a part of a tensor without the strong ETag of the other parts, so that it may be of another \
-                version";
+    let what = "the server sent a part of a tensor without the strong ETag of the other parts, so that it may be of \
+                another version";
     let advice = "Let all servers of the host send the same strong ETag for the same file, or none.";
     Error::new(ErrorKind::Changed, what).at(range).transient().advise(advice)
 }
 
 /// The error for a response that started at `start` and ended before anything after `position` could be compared.
 pub(crate) fn too_limited(start: u64, position: u64) -> Error {
-    let what = "the server limits the length of its responses, and this one has too few bytes to prove that they are of \
-                the version that was read before";
+    let what = "the server limits the length of its responses, and this one has too few bytes to prove that they are \
+                of the version that was read before";
     let error = Error::new(ErrorKind::Truncated, what).at(start..position.max(start)).transient();
     error.advise("Let the server send at least 512 KiB at once, or, unless the model is signed, a strong ETag.")
 }

@@ -1,6 +1,6 @@
 //! A file that is kept open is read as one version: the old one, the new one, or `CHANGED`.
 
-use super::server::{Reply, Request, Server, answer, limited};
+use super::server::{Reply, Request, Server, answer, limited, whole};
 use super::{options, run};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,6 +126,24 @@ fn a_later_request_does_not_reach_beyond_the_file() {
             }
         });
     }
+}
+
+/// The whole file, which such a server sends for a refused range, may have to be continued.
+#[test]
+fn a_continued_request_does_not_reach_beyond_the_file() {
+    const FILE: Range<usize> = 0..61_824;
+    let server = Server::new(|request| match &request.range {
+        Some(range) if range.end > FILE.end => Reply::new(416, b""),
+        Some(_) => answer(&OLD[FILE], request),
+        None => whole(&OLD[FILE]).without_end(),
+    });
+    run(async {
+        let retry = options().retry.with_stall_ms(200);
+        let source = HttpSource::new(&server.url("/file"), &[]).unwrap();
+        let file = RemoteFile::open(source, retry, None).await.unwrap();
+        assert_eq!(read(&file, 33_623..34_608).await.unwrap(), slice(&OLD, &(33_623..34_608)));
+        assert_eq!(read(&file, 0..u64::MAX).await.unwrap(), slice(&OLD, &(0..61_824)));
+    });
 }
 
 /// The versions differ only in bytes that were read long before.

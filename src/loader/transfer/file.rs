@@ -386,9 +386,11 @@ impl<S: Source> ModelFile<S> {
         Ok(Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file, proof })
     }
 
-    /// Requests `range` of the stored file.
+    /// Requests `range` of the stored file, but nothing beyond its end: some servers refuse that.
     async fn request_stored(&self, range: Range<u64>) -> Result<StoredResponse<S::Body>> {
         self.stats.count_request();
+        let length = self.file_length().filter(|length| range.start < *length).unwrap_or(u64::MAX);
+        let range = range.start..range.end.min(length);
         // `None` only for the reader that compares the file with its signature: others wait for it.
         let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
         let range = blocks.as_ref().map_or(range.clone(), |blocks| blocks.around(&range));

@@ -43,8 +43,9 @@ const MAX_REQUESTS: usize = 8;
 const REQUESTS_WITHOUT_FIRST: usize = 4;
 
 /// Number of responses whose ETags must all differ, and differ from the first two, for ETags to be random. When a file
-/// changes on several servers that each have an ETag of their own, there are as many new ETags.
-const RANDOM_RESPONSES: usize = 4;
+/// changes on three servers that each have an ETag of their own, there are three new ETags, and before them that of the
+/// third server. Their bytes differ, unless the change is elsewhere.
+const RANDOM_RESPONSES: usize = 5;
 
 /// Properties of the responses for one file.
 #[derive(Debug, Default)]
@@ -131,7 +132,8 @@ impl History {
             }
             let are_old = validators.contains(&first) || validators.contains(&doubtful);
             let are_all_new = validators.len() == number && !are_old;
-            if number == RANDOM_RESPONSES && are_all_new && matches!(first, Validator::ETag(_)) {
+            let are_equal = seen.iter().zip(seen.iter().skip(1)).all(|((_, one), (_, next))| one == next);
+            if number == RANDOM_RESPONSES && are_all_new && are_equal && matches!(first, Validator::ETag(_)) {
                 self.etags_are_random.set(true);
                 return Ok(());
             }
@@ -283,6 +285,18 @@ mod tests {
             let servers: Vec<_> = [(etag("old"), OLD)].into_iter().chain(new).collect();
             let (identities, _) = identities(&servers, 4);
             assert!(identities[1..].iter().all(|it| it.etag.is_some() && *it != etag("old")), "{identities:?}");
+        }
+    }
+
+    /// The file changes on three servers while their ETags are compared.
+    #[test]
+    fn a_change_during_the_comparison_does_not_make_etags_random() {
+        let old = ["a", "b", "c"].map(|name| (etag(name), OLD));
+        for new_bytes in [NEW, OLD] {
+            let new = (0..30).map(|number| (etag(&format!("new {}", number % 3)), new_bytes));
+            let servers: Vec<_> = old.iter().cloned().chain(new).collect();
+            let (identities, _) = identities(&servers, 4);
+            assert!(identities.iter().all(|it| it.etag.is_some()) && identities[1] != etag("a"), "{identities:?}");
         }
     }
 

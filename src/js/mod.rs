@@ -9,7 +9,6 @@ mod file;
 mod list;
 mod metadata;
 mod options;
-
 mod progress;
 mod promise;
 mod reading;

@@ -87,7 +87,7 @@ export function ordinaryOption({ url, mode, redirect, integrity, cache }, header
 }
 
 /** A single range of bytes: from a first byte, or the last bytes of the file. */
-const RANGE = /^bytes=(?:(\d{1,15})-(\d{1,15})?|-(\d{1,15}))$/i;
+const RANGE = /^bytes=(?:(\d{1,15})-(\d+)?|-(\d+))$/i;
 
 /**
  * The range that a header asks for: bytes `[start, end)`, or the last `suffix` bytes. Undefined for what a server
@@ -99,7 +99,9 @@ export function rangeOf(header) {
   const [text, first, last, suffix] = RANGE.exec(header) ?? [];
   if (text === undefined || Number(last) < Number(first)) return undefined;
   if (suffix !== undefined) return { suffix: Number(suffix) };
-  return { start: Number(first), end: last === undefined ? Infinity : Number(last) + 1 };
+  // Some clients ask for the rest of a file with the largest number that they have.
+  const end = last === undefined ? Infinity : Number(last) + 1;
+  return { start: Number(first), end: Number.isSafeInteger(end) ? end : Infinity };
 }
 
 /**

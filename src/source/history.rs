@@ -42,9 +42,9 @@ const MAX_REQUESTS: usize = 8;
 /// The file has changed if its first validator is missing in this many consecutive responses, all with the same one.
 const REQUESTS_WITHOUT_FIRST: usize = 4;
 
-/// Number of responses whose ETags must all differ, and differ from the first two, for ETags to be random. When a file
-/// changes on three servers that each have an ETag of their own, there are three new ETags, and before them that of the
-/// third server. Their bytes differ, unless the change is elsewhere.
+/// Number of responses whose ETags must all differ, and differ from the first two, for ETags to be random. Three
+/// servers that each have an ETag of their own send at most four others if the file changes during the comparison: that
+/// of the third server, and three new ones.
 const RANDOM_RESPONSES: usize = 5;
 
 /// Properties of the responses for one file.

@@ -8,8 +8,8 @@ use crate::project::Project;
 use crate::{command, packaged, workspace};
 
 /// Checks formatting and lints, runs the tests, builds a project that depends on the packages, and runs the examples in
-/// a browser. Code of the crates is the same on wasm32, for which only the examples compile it: candle and burn take
-/// minutes.
+/// a browser. The crates have no code of their own for wasm32, so only the examples compile them for it, because candle
+/// and burn take minutes.
 pub fn test(project: &Project) -> Result<()> {
     let folder = project.root.join("bridges");
     let cargo = |arguments: &[&str]| command::run(Command::new("cargo").args(arguments).current_dir(&folder));

@@ -19,7 +19,7 @@ use xtask::model::{self, Model};
 use xtask::project::Project;
 
 /// A script must end this soon after its last line: idle threads end after ten seconds, and must not keep it running.
-const END_LIMIT_MS: u128 = 9_000;
+const END_LIMIT_MS: u128 = 5_000;
 
 /// A file that is being written is never older than this.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -152,7 +152,7 @@ impl<'a> Cbor<'a> {
                 Token::F64(value) => json::float(value),
                 Token::Simple(value) => value.into(),
                 Token::Null | Token::Undefined => Value::Null,
-                _ => return Err(self.invalid("expected a value", position)),
+                other => return Err(self.invalid(&format!("expected a value, found {other}"), position)),
             },
         })
     }

@@ -84,13 +84,7 @@ pub(crate) fn shown(value: &Value) -> String {
 
 /// Converts a float to a number, or to its name as a string: JSON has no infinities and no NaN.
 pub(crate) fn float(value: f64) -> Value {
-    // The library's formatting of floats, which is only needed for these, takes 14 KB of a module.
-    let name = match value {
-        _ if value.is_nan() => "NaN",
-        _ if value.is_sign_negative() => "-inf",
-        _ => "inf",
-    };
-    serde_json::Number::from_f64(value).map_or_else(|| name.into(), Value::Number)
+    serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }
 
 /// Converts bytes to text, two hexadecimal digits each.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::project::Project;
 use crate::wasm_target::TARGET;
@@ -32,9 +32,10 @@ struct Step {
 }
 
 /// Steps that run one after another, because compilers use all cores and the later steps need the results.
-const SEQUENTIAL_STEPS: [Step; 9] = [
+const SEQUENTIAL_STEPS: [Step; 10] = [
     Step { name: "tools", description: "all tools are installed", run: setup::all },
     Step { name: "fmt", description: "the code is formatted", run: formatting },
+    Step { name: "locks", description: "the lock files fit the manifests", run: lock_files },
     Step { name: "clippy", description: "clippy reports no warnings", run: clippy },
     Step { name: "clippy-wasm", description: "clippy reports no warnings for wasm32", run: clippy_for_wasm },
     Step { name: "types", description: "the JavaScript matches its types and the public API", run: types::run },
@@ -300,6 +301,17 @@ fn formatting(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["fmt", "--all", "--check"]))?;
     // A separate workspace.
     command::run(cargo(project).args(["fmt", "--all", "--check"]).current_dir(project.root.join("tests/interop/peers")))
+}
+
+/// Each workspace has a lock file of its own, and a dependency of the library is in all of them.
+fn lock_files(project: &Project) -> Result<()> {
+    for workspace in ["", "bridges", "fuzz", "tests/interop/peers"] {
+        let mut update = Command::new("cargo");
+        update.args(["update", "--quiet", "--workspace", "--locked"]).current_dir(project.root.join(workspace));
+        let advice = || format!("`cargo update --workspace` in {workspace:?} of the repository updates its lock file");
+        command::run(&mut update).with_context(advice)?;
+    }
+    Ok(())
 }
 
 fn clippy(project: &Project) -> Result<()> {

@@ -158,6 +158,8 @@ pub struct Answer<B> {
     pub is_whole_file: bool,
     /// Whether the media type is that of a web page. Some servers send all files so.
     pub is_page: bool,
+    /// Whether the validators are those with which the bytes were cached, not those of a response.
+    pub is_cached: bool,
     /// Identifies the version of the file.
     pub identity: Identity,
     /// The body.
@@ -167,14 +169,14 @@ pub struct Answer<B> {
 impl<B> Answer<B> {
     /// A response with a body at the offset `start`. All other fields are unknown and may be set afterwards.
     pub fn new(start: u64, body: B) -> Self {
-        let (end, file_length, is_whole_file, is_page, identity) = Default::default();
-        Answer { start, end, file_length, is_whole_file, is_page, identity, body }
+        let (end, file_length, is_whole_file, is_page, is_cached, identity) = Default::default();
+        Answer { start, end, file_length, is_whole_file, is_page, is_cached, identity, body }
     }
 
     /// Converts the body to another type.
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
-        let Answer { start, end, file_length, is_whole_file, is_page, identity, body } = self;
-        Answer { start, end, file_length, is_whole_file, is_page, identity, body: change(body) }
+        let Answer { start, end, file_length, is_whole_file, is_page, is_cached, identity, body } = self;
+        Answer { start, end, file_length, is_whole_file, is_page, is_cached, identity, body: change(body) }
     }
 }
 

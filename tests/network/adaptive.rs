@@ -110,6 +110,17 @@ fn a_tensor_is_of_one_version_without_strong_etags() {
     }
 }
 
+/// The file changes when other connections begin, and only the first responses have an ETag.
+#[test]
+fn a_tensor_is_of_one_version_if_the_etag_is_missing_later() {
+    let server = Server::new(move |request| match request.number {
+        0..3 => answer(&LARGE, request).slowly(PAUSE_MS),
+        _ => answer(&NEW, request).without("ETag").slowly(PAUSE_MS),
+    });
+    assert_one_version(&server, "a missing ETag");
+    assert!(server.requests().len() > 3, "no connection was added");
+}
+
 /// The ETag is missing in the response from which other connections would take over.
 #[test]
 fn a_tensor_is_of_one_version_if_the_etag_is_missing_once() {

@@ -13,6 +13,7 @@ use crate::plan::Run;
 use crate::source::Source;
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -105,20 +106,26 @@ impl<S: Source> Connections<S> {
 
     /// Adds a connection. Returns false if there is nothing for it to read.
     fn add(&mut self) -> bool {
-        let Some((file, run)) = self.waiting.pop_front().or_else(|| self.split()) else { return false };
-        let reader = RunReader::new(Rc::clone(&self.batch), Rc::clone(&file), run);
+        let whole = self.waiting.pop_front().map(|(file, run)| (file, run, false));
+        let Some((file, run, is_cut)) = whole.or_else(|| self.split()) else { return false };
+        let reader = RunReader::new(Rc::clone(&self.batch), Rc::clone(&file), run, is_cut);
         self.shares.extend(reader.share().map(|share| (file, share)));
         self.readers.push(step(Box::new(reader)));
         true
     }
 
-    fn split(&self) -> Option<(Rc<ModelFile<S>>, Run<Target>)> {
+    /// Takes over half of a run. Returns it, and whether its first component was cut.
+    fn split(&self) -> Option<(Rc<ModelFile<S>>, Run<Target>, bool)> {
         let min_bytes = self.batch.concurrency.borrow().window_bytes()?.max(self.min_bytes);
         let longest = self.shares.iter().max_by_key(|(_, share)| share.left_bytes());
         let (file, share) = longest.filter(|(file, share)| self.batch.can_be_split(file, share.shard))?;
         let is_divisible = |target| file.proves_version() && self.batch.is_divisible(target);
-        let run = share.split(min_bytes, is_divisible, |target| self.batch.add_part(target))?;
-        Some((Rc::clone(file), run))
+        let is_cut = Cell::new(false);
+        let run = share.split(min_bytes, is_divisible, |target| {
+            is_cut.set(true);
+            self.batch.add_part(target);
+        })?;
+        Some((Rc::clone(file), run, is_cut.get()))
     }
 }
 

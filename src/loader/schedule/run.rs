@@ -27,6 +27,8 @@ pub(crate) struct RunReader<S: Source> {
     pub(crate) file: Rc<ModelFile<S>>,
     pub(crate) share: Rc<Share>,
     prefetch_priority: Option<Rc<PrefetchPriority>>,
+    /// Whether another connection reads the start of the first component.
+    is_cut: bool,
     reading: Option<RangeReader<S>>,
     connection: Option<usize>,
     /// Check the pages that contain the components.
@@ -45,7 +47,8 @@ struct Held<B> {
 }
 
 impl<S: Source> RunReader<S> {
-    pub(crate) fn new(batch: Rc<Batch<S>>, file: Rc<ModelFile<S>>, run: Run<Target>) -> Self {
+    /// `is_cut` says that another connection reads the start of the first component.
+    pub(crate) fn new(batch: Rc<Batch<S>>, file: Rc<ModelFile<S>>, run: Run<Target>, is_cut: bool) -> Self {
         let mut pages: Vec<PageChecker> = Vec::new();
         for wanted in &run.wanted {
             let Target { planned, component } = wanted.target;
@@ -61,7 +64,8 @@ impl<S: Source> RunReader<S> {
         let share = Rc::new(Share::new(run));
         let prefetching = batch.call.prefetching.clone();
         let prefetch_priority = prefetching.map(|prefetching| Rc::new(PrefetchPriority::new(prefetching)));
-        RunReader { batch, file, share, prefetch_priority, reading, connection, pages: RefCell::new(pages), held }
+        let pages = RefCell::new(pages);
+        RunReader { batch, file, share, prefetch_priority, is_cut, reading, connection, pages, held }
     }
 
     /// The share that other connections may take a part of; `None` if page checks need the bytes in order.
@@ -129,6 +133,7 @@ impl<S: Source> RunReader<S> {
     fn start(&self, range: Range<u64>) -> RangeReader<S> {
         let mut reading = self.file.start(range, self.share.end());
         reading.prefetch_priority.clone_from(&self.prefetch_priority);
+        reading.needs_proof = self.is_cut && self.file.server_repeats_etag();
         reading
     }
 

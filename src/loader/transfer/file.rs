@@ -64,6 +64,8 @@ pub(crate) struct ModelFile<S: Source> {
     has_failed: Cell<bool>,
     /// Whether two responses had the same strong ETag, so that the ETag can be trusted.
     has_stable_etag: Cell<bool>,
+    /// Whether the later one was not from the cache: some servers send a random ETag with every response.
+    server_repeats_etag: Cell<bool>,
     /// Whether a later response had no strong ETag.
     lost_etag: Cell<bool>,
     /// The blocks that were read, if all reads of the file must be of one version.
@@ -104,6 +106,7 @@ impl<S: Source> ModelFile<S> {
             retry,
             has_failed: Cell::new(false),
             has_stable_etag: Cell::new(false),
+            server_repeats_etag: Cell::new(false),
             lost_etag: Cell::new(false),
             seen: OnceCell::new(),
             lacks_proof: Cell::new(false),
@@ -435,13 +438,13 @@ impl<S: Source> ModelFile<S> {
     async fn request_one_version(&self, range: Range<u64>) -> Result<(Answer<S::Body>, Proof, Option<Rc<SeenBlocks>>)> {
         let Some(seen) = self.seen.get() else {
             let answer = self.source.read(range).await?;
-            let proof = self.check_identity(&answer.identity)?;
+            let proof = self.check_version(&answer)?;
             return Ok((answer, proof, None));
         };
         let requested = if self.must_overlap() { seen.around(&range, self.file_length()) } else { range.clone() };
         let is_first = self.identity.borrow().is_none();
         let answer = self.source.read(requested).await?;
-        let proof = self.check_identity(&answer.identity)?;
+        let proof = self.check_version(&answer)?;
         if proof == Proof::Strong || (is_first && answer.identity.etag.is_some()) {
             return Ok((answer, proof, None));
         }
@@ -452,7 +455,7 @@ impl<S: Source> ModelFile<S> {
         }
         drop(answer);
         let answer = self.source.read(needed).await?;
-        let proof = self.check_identity(&answer.identity)?;
+        let proof = self.check_version(&answer)?;
         Ok((answer, proof, Some(Rc::clone(seen))))
     }
 
@@ -572,6 +575,11 @@ impl<S: Source> ModelFile<S> {
         self.has_stable_etag.get()
     }
 
+    /// Whether a response without a strong ETag is an exception on this server.
+    pub(crate) fn server_repeats_etag(&self) -> bool {
+        self.server_repeats_etag.get()
+    }
+
     /// Whether every response must overlap what was read before, so that a second connection is of no use.
     pub(crate) fn must_overlap(&self) -> bool {
         self.seen.get().is_some() && (self.lacks_proof.get() || !self.expects_proof())
@@ -589,7 +597,8 @@ impl<S: Source> ModelFile<S> {
         self.identity.borrow().clone()
     }
 
-    fn check_identity(&self, now: &Identity) -> Result<Proof> {
+    fn check_version(&self, answer: &Answer<S::Body>) -> Result<Proof> {
+        let now = &answer.identity;
         let mut identity = self.identity.borrow_mut();
         let earlier = identity.get_or_insert_with(Identity::default);
         if let Some(change) = now.change_since(earlier) {
@@ -598,6 +607,7 @@ impl<S: Source> ModelFile<S> {
         let has_same_etag = now.etag.is_some() && now.etag == earlier.etag;
         self.lost_etag.set(self.lost_etag.get() || (self.has_stable_etag() && !has_same_etag));
         self.has_stable_etag.set(self.has_stable_etag.get() || has_same_etag);
+        self.server_repeats_etag.set(self.server_repeats_etag.get() || (has_same_etag && !answer.is_cached));
         let proof = match now.last_modified.is_some() && now.last_modified == earlier.last_modified {
             _ if has_same_etag || self.source.is_immutable() => Proof::Strong,
             true => Proof::Weak,

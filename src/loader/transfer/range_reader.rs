@@ -52,6 +52,8 @@ pub(crate) struct RangeReader<S: Source> {
     tail: Tail,
     /// Pauses the reader while other loads have priority; set for prefetching only.
     pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
+    /// Whether other connections read the bytes before these, so that every response must prove its version.
+    pub(crate) needs_proof: bool,
     /// Whether the reader checks the file, for which others wait.
     is_check: bool,
     /// Receives the offset of all bytes that are read, and the bytes.
@@ -134,6 +136,7 @@ impl<S: Source> RangeReader<S> {
             watchdog,
             tail,
             prefetch_priority,
+            needs_proof: false,
             is_check: false,
             tap: None,
             next_request,
@@ -397,6 +400,9 @@ impl<S: Source> RangeReader<S> {
             return self.request(overlapped..end).await;
         }
         let remote = self.request(self.position..end).await?;
+        if self.needs_proof && known.is_empty() && remote.proof != Proof::Strong {
+            return Err(unproven(self.position..end));
+        }
         if known.is_empty() || remote.proof == Proof::Strong || remote.position <= overlapped {
             return Ok(remote);
         }
@@ -504,6 +510,14 @@ impl<S: Source> RangeReader<S> {
             waited_whole_interval = true;
         }
     }
+}
+
+/// The error for a part of a tensor that may be of another version than its other parts.
+fn unproven(range: Range<u64>) -> Error {
+    let what = "the server sent a part of a tensor without the strong ETag of the other parts, so that it may be of \
+                another version";
+    let advice = "Let all servers of the host send the same strong ETag for the same file, or none.";
+    Error::new(ErrorKind::Changed, what).at(range).transient().advise(advice)
 }
 
 /// The error for a response that started at `start` and ended before anything after `position` could be compared.

@@ -76,12 +76,12 @@ impl CachedBody {
                 body.end = body.end.min(identity.length.unwrap_or(body.end));
                 let end = Some(body.end).filter(|end| identity.length.is_some_and(|length| *end <= length));
                 let (start, file_length) = (range.start, identity.length);
-                return Ok(Answer { end, file_length, identity, ..Answer::new(start, body) });
+                return Ok(Answer { end, file_length, is_cached: true, identity, ..Answer::new(start, body) });
             }
             (requested, _) => requested.unwrap_or(range),
         };
         let (answer, version) = active(body.writer.lease.as_ref(), body.file.fetch(requested.clone())).await?;
-        let Answer { start, end, file_length, is_whole_file, is_page, identity, body: stream } = answer;
+        let Answer { start, end, file_length, is_whole_file, is_page, identity, body: stream, .. } = answer;
         body.file.contents.set_version(version.as_ref());
         body.version = version.clone();
         body.writer.version = version;
@@ -93,7 +93,7 @@ impl CachedBody {
         // If the response is shorter because the rest is cached or was not sent, the body continues with the rest.
         let continued = body.end.min(file_length.unwrap_or(u64::MAX));
         let end = if until < continued && !is_whole_file { Some(continued) } else { end };
-        Ok(Answer { start, end, file_length, is_whole_file, is_page, identity, body })
+        Ok(Answer { end, file_length, is_whole_file, is_page, identity, ..Answer::new(start, body) })
     }
 
     /// Whether the last read returned bytes from the cache.

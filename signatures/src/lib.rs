@@ -11,6 +11,7 @@
 mod bundle;
 mod ecdsa;
 mod fields;
+pub mod pem;
 mod refusal;
 mod statement;
 #[cfg(all(test, not(target_arch = "wasm32")))]

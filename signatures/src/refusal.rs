@@ -26,6 +26,10 @@ pub enum Kind {
     Unsupported,
     /// The signature is too long.
     TooLong,
+    /// What the caller trusts cannot be read.
+    Argument,
+    /// A key is given in place of a certificate, or the other way round.
+    OtherArgument,
 }
 
 impl Kind {
@@ -35,6 +39,7 @@ impl Kind {
             Kind::Invalid | Kind::OtherTrust => "SIGNATURE",
             Kind::Unsupported => "UNSUPPORTED",
             Kind::TooLong => "LIMIT",
+            Kind::Argument | Kind::OtherArgument => "INVALID_ARGUMENT",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
-use crate::{Curve, Kind, MAX_BUNDLE_BYTES};
+use crate::{Curve, Kind, MAX_BUNDLE_BYTES, pem};
 use wasm_bindgen::prelude::*;
 
 /// A signature that is being verified.
@@ -59,6 +59,36 @@ impl Bundle {
     /// Returns what the signature states. `is_valid` is the result of verifying the signature of the message.
     pub fn statement(&self, is_valid: bool) -> Result<Statement, Refusal> {
         self.0.statement(is_valid).map(Statement).map_err(Refusal)
+    }
+}
+
+/// The SubjectPublicKeyInfo of the first public key in a text in PEM.
+#[wasm_bindgen(js_name = publicKeyInPem)]
+pub fn public_key_in_pem(text: &str) -> Result<Vec<u8>, Refusal> {
+    pem::public_key(text).map_err(Refusal)
+}
+
+/// The certificates in a text in PEM, by number.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct PemCertificates(Vec<Vec<u8>>);
+
+#[wasm_bindgen]
+impl PemCertificates {
+    /// Parses a text.
+    pub fn parse(text: &str) -> Result<PemCertificates, Refusal> {
+        pem::certificates(text).map(PemCertificates).map_err(Refusal)
+    }
+
+    /// The number of certificates.
+    #[wasm_bindgen(getter)]
+    pub fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A certificate in DER.
+    pub fn certificate(&self, number: usize) -> Option<Vec<u8>> {
+        self.0.get(number).cloned()
     }
 }
 
@@ -122,9 +152,9 @@ impl Refusal {
         self.0.advice.to_owned()
     }
 
-    /// Whether a key is trusted but a certificate has signed, or the other way round.
+    /// Whether a key is trusted or given, but a certificate is needed, or the other way round.
     #[wasm_bindgen(getter, js_name = isOfTrust)]
     pub fn is_of_trust(&self) -> bool {
-        self.0.kind == Kind::OtherTrust
+        matches!(self.0.kind, Kind::OtherTrust | Kind::OtherArgument)
     }
 }

@@ -10,7 +10,7 @@ import { onDemand } from "./weightstream.on_demand.js";
 import { options, string } from "./weightstream.options.js";
 import { requestPolicy } from "./weightstream.request_policy.js";
 import { Bundle, Refusal, moduleGzip, start } from "./weightstream.signatures_module.js";
-import { curveOf, exportedKey, importedKey, rootsOf } from "./weightstream.trust.js";
+import { OTHER, curveOf, exportedKey, importedKey, rootsOf } from "./weightstream.trust.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import { Statement } from "./weightstream.signatures_module.js" */
@@ -55,7 +55,7 @@ export function checkedSignature(given) {
     throw invalid("`signature` must have either `publicKey` or `certificateChain`: a signature proves nothing unless " +
       "the app states whom it trusts");
   }
-  return { url, publicKey, path, roots: certificateChain === undefined ? undefined : rootsOf(certificateChain) };
+  return { url, publicKey, path, certificateChain };
 }
 
 /**
@@ -67,14 +67,14 @@ export function checkedSignature(given) {
  * @returns {Promise<CheckedSignature>}
  */
 export async function verifiedSignature(given, source, how) {
-  const { url, publicKey, path, roots } = checkedSignature(given);
+  const { url, publicKey, path, certificateChain } = checkedSignature(given);
   if (!globalThis.crypto?.subtle) {
     const what = "signatures need WebCrypto, which this context does not have";
     throw unsupported(what, "Serve the page over https or from localhost.");
   }
-  const trust = roots ? { roots } : { key: await importedKey(publicKey) };
   try {
     const files = await run(async (own) => {
+      const trust = publicKey === undefined ? { roots: rootsOf(certificateChain) } : { key: await importedKey(publicKey) };
       const bytes = await requested(url, source, how, Bundle.maxBytes());
       try {
         const bundle = own(Bundle.parse(bytes));
@@ -136,9 +136,7 @@ async function certifiedKey(bundle, roots) {
  * @param {Trust} trust
  */
 function refused({ code, what, advice, isOfTrust }, trust) {
-  const other = "key" in trust
-    ? "Pass the certificate of the root as `signature.certificateChain` instead of `publicKey`."
-    : "Pass the public key as `signature.publicKey` instead of `certificateChain`.";
+  const other = OTHER["key" in trust ? "publicKey" : "certificateChain"];
   return fail({ code, message: `${what}. ${isOfTrust ? other : advice}` });
 }
 

@@ -41,13 +41,26 @@ export interface Statement {
   free(): void;
 }
 
+/** The SubjectPublicKeyInfo of the first public key in a text in PEM. Throws a `Refusal`. */
+export function publicKeyInPem(text: string): Uint8Array<ArrayBuffer>;
+
+/** The certificates in a text in PEM, in DER, by number. */
+export class PemCertificates {
+  private constructor();
+  /** Throws a `Refusal`. */
+  static parse(text: string): PemCertificates;
+  readonly length: number;
+  certificate(number: number): Uint8Array<ArrayBuffer> | undefined;
+  free(): void;
+}
+
 /** Why a signature is refused. */
 export class Refusal {
   private constructor();
-  readonly code: "SIGNATURE" | "UNSUPPORTED" | "LIMIT";
+  readonly code: "SIGNATURE" | "UNSUPPORTED" | "LIMIT" | "INVALID_ARGUMENT";
   readonly what: string;
   readonly advice: string;
-  /** Whether a key is trusted but a certificate has signed, or the other way round. */
+  /** Whether a key is trusted or given, but a certificate is needed, or the other way round. */
   readonly isOfTrust: boolean;
   free(): void;
 }

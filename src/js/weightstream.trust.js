@@ -1,7 +1,9 @@
 // @ts-check
-// Whom the option `signature` trusts: the public key of the signer, or the certificates of roots.
+// Whom the option `signature` trusts: the public key of the signer, or the certificates of roots. The module that
+// parses signatures also parses PEM, so it must have started.
 import { invalidValue } from "./weightstream.check.js";
 import { invalid } from "./weightstream.error.js";
+import { PemCertificates, Refusal, publicKeyInPem } from "./weightstream.signatures_module.js";
 
 /** @typedef {string | JsonWebKey | BufferSource | CryptoKey} PublicKey */
 
@@ -30,7 +32,7 @@ export async function importedKey(key) {
     if (!given.usages.includes("verify")) throw invalid('`signature.publicKey` is a CryptoKey without "verify"');
     return given;
   }
-  const bytes = typeof key === "string" ? pemBytes(key) : key;
+  const bytes = typeof key === "string" ? readPem("publicKey", () => publicKeyInPem(key)) : key;
   const isSpki = isBytes(bytes);
   // Of a JWK, only what makes a public key: other fields may restrict its use.
   const { kty, crv, x, y } = /** @type {JsonWebKey} */ (bytes);
@@ -55,19 +57,6 @@ export async function importedKey(key) {
 export const exportedKey = async (key) =>
   key.extractable ? new Uint8Array(await crypto.subtle.exportKey("spki", key)) : undefined;
 
-/** @param {string} text */
-function pemBytes(text) {
-  if (/PRIVATE KEY-----/.test(text)) {
-    throw invalid("`signature.publicKey` is a private key, which must not be in a page: pass its public key");
-  }
-  if (/-----BEGIN CERTIFICATE-----/.test(text)) {
-    throw invalid("`signature.publicKey` is a certificate: pass it as `signature.certificateChain`");
-  }
-  const [bytes] = blocks(text, "PUBLIC KEY");
-  if (!bytes) throw invalid("`signature.publicKey` has no PEM block \"PUBLIC KEY\"");
-  return bytes;
-}
-
 /**
  * The certificates of trusted roots in DER.
  *
@@ -91,13 +80,35 @@ const SEQUENCE = 0x30;
 
 /** @param {string} text */
 function certificatesIn(text) {
-  const found = blocks(text, "CERTIFICATE");
-  if (found.length > 0) return found;
-  const isKey = /-----BEGIN PUBLIC KEY-----/.test(text);
-  throw invalid(isKey
-    ? "`signature.certificateChain` is a public key: pass it as `signature.publicKey`"
-    : "`signature.certificateChain` has no PEM block \"CERTIFICATE\"");
+  const found = readPem("certificateChain", () => PemCertificates.parse(text));
+  try {
+    return Array.from({ length: found.length }, (_, at) => found.certificate(at)).filter((der) => der !== undefined);
+  } finally {
+    found.free();
+  }
 }
+
+/**
+ * @template T
+ * @param {"publicKey" | "certificateChain"} option
+ * @param {() => T} read
+ */
+function readPem(option, read) {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const { what, advice, isOfTrust } = error;
+    error.free();
+    throw invalid(`\`signature.${option}\`: ${what}. ${isOfTrust ? OTHER[option] : advice}`);
+  }
+}
+
+/** What to do if the other kind of trust is needed. */
+export const OTHER = {
+  publicKey: "Pass the certificate of the root as `signature.certificateChain` instead of `publicKey`.",
+  certificateChain: "Pass the public key as `signature.publicKey` instead of `certificateChain`.",
+};
 
 /** @param {BufferSource} bytes */
 const copyOf = (bytes) =>
@@ -108,34 +119,3 @@ const copyOf = (bytes) =>
 /** @param {unknown} value */
 const isBytes = (value) =>
   ArrayBuffer.isView(value) || Object.prototype.toString.call(value) === "[object ArrayBuffer]";
-
-/**
- * The bytes of all PEM blocks with this label.
- *
- * @param {string} text
- * @param {string} label
- */
-function blocks(text, label) {
-  const found = [...text.matchAll(new RegExp(`-----BEGIN ${label}-----([^-]*)-----END ${label}-----`, "g"))];
-  if (text.split(`-----BEGIN ${label}-----`).length > found.length + 1) {
-    throw invalid(`a PEM block "${label}" in \`signature\` has no end`);
-  }
-  return found.map(([, base64 = ""]) => {
-    const bytes = decoded(base64);
-    if (bytes && bytes.length > 0) return bytes;
-    throw invalid(`the PEM block "${label}" in \`signature\` contains invalid base64`);
-  });
-}
-
-/**
- * Bytes from Base64. Undefined for anything else.
- *
- * @param {string} text
- */
-function decoded(text) {
-  try {
-    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-  } catch {
-    return undefined;
-  }
-}

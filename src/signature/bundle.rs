@@ -43,10 +43,12 @@ pub(super) fn sign(statement: &Statement, key: &PrivateKey) -> Result<String> {
     Ok(weightstream_signatures::envelope(payload.as_bytes(), &signature, &key.public_key().to_der()?))
 }
 
-fn refused(refusal: Refusal) -> Error {
+/// The error for a refusal.
+pub(super) fn refused(refusal: Refusal) -> Error {
     let kind = match refusal.kind {
         Kind::Unsupported => ErrorKind::Unsupported,
         Kind::TooLong => ErrorKind::Limit,
+        Kind::Argument | Kind::OtherArgument => ErrorKind::InvalidArgument,
         _ => ErrorKind::Signature,
     };
     Error::new(kind, refusal.what).advise(refusal.advice)

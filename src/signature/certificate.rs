@@ -1,6 +1,6 @@
 //! Certificates of signers: a chain up to a root that the caller trusts. `weightstream-certificates` verifies it.
 
-use super::{PublicKey, invalid, pem};
+use super::{PublicKey, bundle, invalid};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The certificates of roots that are trusted to name signers.
@@ -13,16 +13,7 @@ impl Roots {
     /// # Errors
     /// `INVALID_ARGUMENT` if there is none, or if one is not a certificate.
     pub fn from_pem(text: &str) -> Result<Self> {
-        pem::block(text, &["CERTIFICATE"])?;
-        let (mut roots, mut rest) = (Vec::new(), text);
-        while let Ok((_, block)) = pem::block(rest, &["CERTIFICATE"]) {
-            roots.push(pem::decode(block)?);
-            rest = rest.split_once(block).map_or("", |(_, rest)| rest);
-        }
-        if rest.contains("-----BEGIN CERTIFICATE-----") {
-            let error = Error::new(ErrorKind::InvalidArgument, "a root certificate in PEM has no end");
-            return Err(error.advise("Copy the whole file."));
-        }
+        let roots = weightstream_signatures::pem::certificates(text).map_err(bundle::refused)?;
         Ok(Roots(weightstream_certificates::Roots::from_der(roots).map_err(refused)?))
     }
 

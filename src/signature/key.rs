@@ -1,9 +1,10 @@
 //! ECDSA keys on the curves of OpenSSF Model Signing, in PEM.
 
-use super::pem;
+use super::bundle::refused;
 use crate::error::{Error, ErrorKind, Result};
 use p256::ecdsa::signature::{Signer, Verifier};
 use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePublicKey};
+use weightstream_signatures::pem;
 
 /// Defines the keys of all curves. Each curve has its hash algorithm: SHA-256, SHA-384, SHA-512.
 macro_rules! keys {
@@ -93,8 +94,8 @@ impl PublicKey {
     /// # Errors
     /// `INVALID_ARGUMENT` for anything else, and for other algorithms and curves.
     pub fn from_pem(text: &str) -> Result<Self> {
-        let (_, block) = pem::block(text, &["PUBLIC KEY"])?;
-        Self::from_der(&pem::decode(block)?).ok_or_else(|| unsupported("public"))
+        let der = pem::public_key(text).map_err(refused)?;
+        Self::from_der(&der).ok_or_else(|| unsupported("public"))
     }
 
     /// Parses a SubjectPublicKeyInfo. `None` for other algorithms and curves.
@@ -119,7 +120,7 @@ impl PrivateKey {
     /// # Errors
     /// `INVALID_ARGUMENT` for anything else, and for other algorithms and curves.
     pub fn from_pem(text: &str) -> Result<Self> {
-        let key = match pem::block(text, &["PRIVATE KEY", "EC PRIVATE KEY"])? {
+        let key = match pem::block(text, &["PRIVATE KEY", "EC PRIVATE KEY"]).map_err(refused)? {
             ("PRIVATE KEY", block) => Private::parse(block),
             (_, block) => Private::parse_sec1(block),
         };

@@ -19,8 +19,6 @@ mod folder;
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
 mod key;
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
-mod pem;
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
 mod statement;
 #[cfg(all(test, feature = "signatures", not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]

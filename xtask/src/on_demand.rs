@@ -26,7 +26,7 @@ const MODULES: [OnDemand; 2] = [
     OnDemand {
         package: "weightstream-signatures",
         script: "weightstream.signatures_module.js",
-        exports: "Bundle, Refusal",
+        exports: "Bundle, PemCertificates, Refusal, publicKeyInPem",
         module: Some("weightstream_signatures.wasm"),
     },
     OnDemand {

@@ -120,6 +120,7 @@
 //! | | [`source`], `cache` | byte sources; the persistent cache of browsers |
 //! | | [`signature`] | signatures of models, and what they state |
 //! | | `identity`, [`retry`] | the version of a file; when to retry |
+//! | | `deferred` | which parts of the npm package's module are loaded |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
 //! | base | [`dtype`], [`error`], [`progress`] | |
 //!
@@ -141,6 +142,7 @@ mod browser;
 mod cache;
 mod codec;
 mod cursor;
+mod deferred;
 pub mod dtype;
 pub mod error;
 mod fields;

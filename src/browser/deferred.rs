@@ -1,7 +1,7 @@
-//! Loads the deferred part of the module, which JavaScript fetches and instantiates.
+//! Loads a deferred part of the module, which JavaScript fetches and instantiates.
 
+use crate::deferred::{self, Code};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::deferred;
 use js_sys::{Function, Promise, Reflect};
 use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
@@ -11,31 +11,36 @@ thread_local! {
     static LOAD: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
-/// Sets the function that loads the part. It returns a promise, which settles when the code can be called.
+/// Sets the function that loads the part of a number. It returns a promise, which settles when the code can be called.
 pub(crate) fn set(load: Function) {
     LOAD.set(Some(load));
-    deferred::set_loaded(false);
+    deferred::set_loaded(Code::Formats, false);
+    deferred::set_loaded(Code::Cache, false);
 }
 
-/// Loads the part, unless it is loaded already.
+/// Loads a part, unless it is loaded already.
 ///
 /// # Errors
 /// `NETWORK` if it cannot be loaded.
-pub(crate) async fn load() -> Result<()> {
-    let Some(load) = LOAD.with_borrow(Option::clone).filter(|_| !deferred::is_loaded()) else { return Ok(()) };
-    let loading = load.call0(&JsValue::UNDEFINED).map(|promise| promise.unchecked_into::<Promise>());
-    match loading {
+pub(crate) async fn load(code: Code) -> Result<()> {
+    let Some(load) = LOAD.with_borrow(Option::clone).filter(|_| !deferred::is_loaded(code)) else { return Ok(()) };
+    let loading = load.call1(&JsValue::UNDEFINED, &(code as u32).into());
+    match loading.map(|promise| promise.unchecked_into::<Promise>()) {
         Ok(promise) => JsFuture::from(promise).await,
         Err(exception) => Err(exception),
     }
-    .map_err(|cause| error(&cause))?;
-    deferred::set_loaded(true);
+    .map_err(|cause| error(code, &cause))?;
+    deferred::set_loaded(code, true);
     Ok(())
 }
 
-fn error(cause: &JsValue) -> Error {
+fn error(code: Code, cause: &JsValue) -> Error {
     let message = Reflect::get(cause, &"message".into()).ok().and_then(|message| message.as_string());
     let reason = message.unwrap_or_else(|| "unknown error".to_owned());
-    let what = format!("weightstream_deferred.wasm, which has the code for this format, cannot be loaded: {reason}");
-    Error::new(ErrorKind::Network, what).advise("Check that it is served beside weightstream_bg.wasm, and try again.")
+    let what = match code {
+        Code::Formats => "weightstream_deferred.wasm, which has the code for this format",
+        Code::Cache => "weightstream_cache.wasm, which has the code of the cache",
+    };
+    Error::new(ErrorKind::Network, [what, ", cannot be loaded: ", &reason].concat())
+        .advise("Check that it is served beside weightstream_main.wasm, and try again.")
 }

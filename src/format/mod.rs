@@ -29,7 +29,6 @@
 //! `cargo xtask fuzz foo` fuzzes its parser, `cargo xtask build` reports its size.
 
 mod checksum;
-pub(crate) mod deferred;
 mod entry;
 mod foreign;
 pub(crate) mod ggml;

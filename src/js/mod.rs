@@ -2,6 +2,7 @@
 
 mod allocator;
 mod cache;
+mod cached_files;
 mod cancel;
 mod crash;
 mod failure;

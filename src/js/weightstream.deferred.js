@@ -1,51 +1,57 @@
 // @ts-check
-// The deferred part of the module: formats and decoders that most models do not need. It is loaded when a model needs
-// it, and runs in the instance of the main part, whose memory and table it uses. A module that is not split has none.
+// The deferred parts of the module: code that most pages do not need. A part is loaded when something needs it, and
+// runs in the instance of the main part, whose memory and table it uses. A module that is not split has none.
 import { setDeferred } from "./weightstream_glue.js";
 import { currentExports, messageOf } from "./weightstream.guard.js";
 import { offlineAdvice } from "./weightstream.policy.js";
 
 /** @import { PackageWorker } from "./weightstream_glue.js" */
 
-/** @type {string | WebAssembly.Module | undefined} Its URL, or the compiled part. */
-let source;
+/** The numbers of the parts, as in src/deferred.rs. */
+export const CACHE = 1;
 
-/** @type {Promise<WebAssembly.Module> | undefined} */
-let compiling;
+/** @typedef {string | WebAssembly.Module} Part The URL of a part, or the compiled part. */
 
-/** @type {Set<PackageWorker>} Workers that get the part when it is loaded: they do not know when they need it. */
+/** @type {Part[]} */
+let parts = [];
+
+/** @type {Map<number, Promise<WebAssembly.Module>>} */
+const compiling = new Map();
+
+/** @type {Set<PackageWorker>} Workers that get the parts when they are loaded: they do not know when they need them. */
 const followers = new Set();
 
-/** Whether the instance that runs lacks the part. */
+/** Whether the instance that runs lacks the parts. */
 export const isSplit = () => currentExports !== undefined && "table0" in currentExports;
 
 /**
- * Sets where the part is. Another thread, which has the same module, may have loaded it already.
+ * Sets where the parts are. Another thread, which has the same module, may have loaded some already.
  *
- * @param {string | WebAssembly.Module} given
+ * @param {Part[]} given
  */
 export function offerDeferred(given) {
-  source = given;
-  if (typeof given !== "string" && isSplit()) attach(given);
+  const known = parts;
+  parts = given.map((part, number) => (typeof known[number] === "object" ? known[number] : part));
+  if (isSplit()) parts.forEach((part, number) => part !== known[number] && attach(part));
 }
 
 /** Prepares a new instance of the module. */
 export function prepareDeferred() {
   if (!isSplit()) return;
-  if (source !== undefined && typeof source !== "string") attach(source);
-  else setDeferred(load);
+  setDeferred(load);
+  parts.forEach(attach);
 }
 
 /**
- * Tells a worker where the part is, now and when it is loaded.
+ * Tells a worker where the parts are, now and when they are loaded.
  *
  * @template {PackageWorker} W
  * @param {W} worker
  */
 export function followDeferred(worker) {
-  if (isSplit() && source !== undefined) {
-    worker.postMessage({ deferred: source });
-    if (typeof source === "string") followers.add(worker);
+  if (isSplit()) {
+    worker.postMessage({ deferred: parts });
+    followers.add(worker);
   }
   return worker;
 }
@@ -53,16 +59,32 @@ export function followDeferred(worker) {
 /** @param {PackageWorker} worker */
 export const unfollowDeferred = (worker) => followers.delete(worker);
 
-async function load() {
-  if (typeof source !== "string") return; // another thread has loaded it since
-  compiling ??= compile(String(source)).catch((error) => {
-    compiling = undefined; // so that a later call can succeed
-    throw error;
-  });
-  const part = await compiling;
-  offerDeferred(part);
-  for (const worker of followers) worker.postMessage({ deferred: part });
-  followers.clear();
+/**
+ * Loads a part. It may be called before the module has started.
+ *
+ * @param {number} number
+ */
+export async function load(number) {
+  const source = parts[number];
+  if (typeof source !== "string") return; // another thread has loaded it
+  const part = await compiled(number, source);
+  if (typeof parts[number] !== "string") return;
+  offerDeferred(parts.map((known, other) => (other === number ? part : known)));
+  for (const worker of followers) worker.postMessage({ deferred: parts });
+}
+
+/**
+ * @param {number} number
+ * @param {string} url
+ */
+export function compiled(number, url) {
+  let part = compiling.get(number);
+  if (!part) {
+    part = compile(url);
+    compiling.set(number, part);
+    part.catch(() => compiling.delete(number)); // so that a later call can succeed
+  }
+  return part;
 }
 
 /** @param {string} url */
@@ -76,10 +98,11 @@ async function compile(url) {
 }
 
 /**
- * Puts the functions of the part into the table of the instance.
+ * Puts the functions of a part into the table of the instance.
  *
- * @param {WebAssembly.Module} part
+ * @param {Part | undefined} part
  */
 function attach(part) {
+  if (typeof part !== "object") return;
   new WebAssembly.Instance(part, { main: /** @type {WebAssembly.ModuleImports} */ (currentExports) });
 }

@@ -2,7 +2,7 @@
 // What is requested while the module is still loaded: the first bytes of a model, and the script of the cache's worker.
 // The first use of a page then waits for fewer round trips.
 import { ownCache } from "./weightstream.location.js";
-import { init, isReady, startEarly } from "./weightstream.module.js";
+import { init, isReady, loadCacheEarly, startEarly } from "./weightstream.module.js";
 import { textOf } from "./weightstream.url.js";
 
 /** @import { CheckedOpenOptions, CheckedSource } from "./weightstream_glue.js" */
@@ -70,7 +70,7 @@ export class EarlyHead {
 }
 
 /**
- * Starts the worker of the cache while the module is loaded, if the module will start it.
+ * Loads the code of the cache and starts its worker while the module is loaded, if the module will need them.
  *
  * @template {{ source: CheckedSource, options: Pick<CheckedOpenOptions, "cache"> }} T
  * @param {T} ready
@@ -78,6 +78,7 @@ export class EarlyHead {
 export function withEarlyCache(ready) {
   const { source, options: { cache = "auto" } } = ready;
   const isInWorker = (cache === "auto" && !ownCache()) || cache === "opfs";
+  if (typeof source === "string" && cache !== "none" && !ownCache()) loadCacheEarly();
   if (typeof source === "string" && isInWorker && "Worker" in globalThis) startEarly();
   return ready;
 }

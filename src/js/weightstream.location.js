@@ -128,9 +128,13 @@ export function moduleSource() {
   return ofEntry.module?.() ?? unmoved("weightstream_main.wasm") ?? new URL("weightstream_main.wasm", import.meta.url);
 }
 
-/** The URL of the part of the module that {@link moduleSource} does not have. */
-export function deferredSource() {
-  return String(unmoved("weightstream_deferred.wasm") ?? new URL("weightstream_deferred.wasm", import.meta.url));
+/** The URLs of the parts of the module that {@link moduleSource} does not have. */
+export function deferredSources() {
+  if (ofEntry.module) return []; // that of the entry point has all parts
+  return [
+    String(unmoved("weightstream_deferred.wasm") ?? new URL("weightstream_deferred.wasm", import.meta.url)),
+    String(unmoved("weightstream_cache.wasm") ?? new URL("weightstream_cache.wasm", import.meta.url)),
+  ];
 }
 
 /** Whether workers can exist here. Service workers, for example, have none. */
@@ -151,10 +155,10 @@ export function newWorker() {
 const workerSource = () =>
   given.workerUrl ?? unmoved("weightstream.worker.js") ?? new URL("weightstream.worker.js", import.meta.url);
 
-/** The URLs of the files that a page may need later: the script of its workers and the other part of the module. */
+/** The URLs of the files that a page may need later: the script of its workers and the other parts of the module. */
 export function laterSources() {
   if (ofEntry.module) return []; // the entry point contains them
-  return [...(given.worker ? [] : [String(workerSource())]), deferredSource()];
+  return [...(given.worker ? [] : [String(workerSource())]), ...deferredSources()];
 }
 
 /**

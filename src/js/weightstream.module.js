@@ -10,12 +10,12 @@ import start, {
   thisModule,
 } from "./weightstream_glue.js";
 import {
-  followDeferred, isSplit, offerDeferred, prepareDeferred, unfollowDeferred,
+  CACHE, compiled, followDeferred, isSplit, offerDeferred, prepareDeferred, unfollowDeferred,
 } from "./weightstream.deferred.js";
 import { LoadError, fail } from "./weightstream.error.js";
 import { crashFields, messageOf, recordPanic, whenCrashed } from "./weightstream.guard.js";
 import {
-  deferredSource, hold, moduleSource, newWorker, ownCache, setWorkerOptions,
+  deferredSources, hold, moduleSource, newWorker, ownCache, setWorkerOptions,
 } from "./weightstream.location.js";
 import { initOptions } from "./weightstream.options.js";
 import { isForbidden, moduleAdvice, offlineAdvice, requestAdvice, watchPolicy } from "./weightstream.policy.js";
@@ -27,6 +27,8 @@ import { isForbidden, moduleAdvice, offlineAdvice, requestAdvice, watchPolicy } 
 /** @type {Promise<void> | undefined} */
 let started;
 let isStarted = false;
+/** Whether the app has passed the module, which may have all parts. */
+let isGiven = false;
 
 /** Whether the module is loaded. */
 export const isReady = () => isStarted;
@@ -41,7 +43,6 @@ const pendingCalls = new Set();
 const workers = new Set();
 /** @type {PackageWorker | undefined} A worker of the cache, which loads its script while the module is loaded. */
 let early;
-let isEarlySent = false;
 /** @type {unknown} The event of its failure. */
 let earlyError;
 
@@ -79,14 +80,10 @@ export async function init(given) {
 
 /** @param {Api.InitOptions["module"]} given */
 async function startModule(given) {
+  isGiven = given !== undefined;
   await start({ module_or_path: await (given ?? moduleSource()) });
-  if (early) {
-    // First, because the page then waits for this worker.
-    early.postMessage([thisModule(), "cache"]);
-    isEarlySent = true;
-  }
   onCrash(recordPanic);
-  if (isSplit()) offerDeferred(deferredSource());
+  if (isSplit()) offerDeferred(deferredSources());
   prepareDeferred();
 }
 
@@ -197,6 +194,17 @@ function loadErrorOf(failure) {
   }
 }
 
+/** Starts to load the code of the cache already now, if the module is not ready yet. */
+export function loadCacheEarly() {
+  if (isStarted || isGiven) return;
+  try {
+    const source = deferredSources()[CACHE];
+    if (source !== undefined) compiled(CACHE, source);
+  } catch {
+    // Code without a URL of its own, as in Cloudflare Workers, has no files beside it.
+  }
+}
+
 /** Starts the worker of the cache already now, if the module is not ready yet. */
 export function startEarly() {
   if (isStarted || early) return;
@@ -215,7 +223,7 @@ export function startEarly() {
 function startWorker(role) {
   const taken = role === "cache" ? early : undefined;
   const worker = followDeferred(taken ?? newWorker());
-  if (!taken || !isEarlySent) worker.postMessage([thisModule(), role]);
+  worker.postMessage([thisModule(), role]);
   if (taken) {
     early = undefined;
     if (earlyError) setTimeout(() => worker.onerror?.(earlyError)); // the module then handles errors

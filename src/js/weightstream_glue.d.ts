@@ -26,8 +26,8 @@ export interface PackageWorker {
   onmessageerror: ((event: any) => void) | null;
 }
 
-/** Sets what loads the deferred part of the module. The promise settles when the code of the part can be called. */
-export function setDeferred(load: () => Promise<void>): void;
+/** Sets what loads the deferred part of a number. The promise settles when the code of the part can be called. */
+export function setDeferred(load: (part: number) => Promise<void>): void;
 /** Sets what knows whether a request has violated the page's Content-Security-Policy. */
 export function setPolicy(isForbidden: (url: string) => Promise<boolean>): void;
 /** Sets how the module starts workers, which get the module and their role, and how it ends them. */

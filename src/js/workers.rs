@@ -1,4 +1,4 @@
-//! The functions that JavaScript provides. They start workers and load the deferred part of the module, because
+//! The functions that JavaScript provides. They start workers and load deferred parts of the module, because
 //! bundlers detect these files only if JavaScript names them, and know what the policy of the page forbids.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
@@ -13,8 +13,8 @@ pub fn set_workers(start: Function, end: Function) {
     worker::set(start, Some(end));
 }
 
-/// Sets the function that loads the deferred part of the module, for a module without it. The promise that it returns
-/// settles when the code of that part can be called.
+/// Sets the function that loads a deferred part of the module, for a module without them. It gets the number of the
+/// part. The promise that it returns settles when the code of that part can be called.
 #[wasm_bindgen(js_name = setDeferred)]
 pub fn set_deferred(load: Function) {
     deferred::set(load);

@@ -3,6 +3,8 @@
 
 use super::stream::network_error;
 use crate::browser::type_tag::tag;
+#[cfg(feature = "js")]
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::{Parsed, Part};
@@ -98,7 +100,7 @@ impl SelectedFile {
                 Err(Stop::Failed(error)) => return Err(error),
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
                 Err(Stop::Deferred) => {
-                    crate::browser::deferred::load().await?;
+                    crate::browser::deferred::load(Code::Formats).await?;
                     continue;
                 }
                 Err(Stop::Need(needed)) => window.missing(&needed),

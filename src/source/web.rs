@@ -13,6 +13,8 @@ use crate::browser::timer;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "web-workers")]
 use crate::cache::CacheOption;
+#[cfg(feature = "js")]
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "web-workers")]
 use crate::index::CopiedRange;
@@ -128,6 +130,12 @@ impl WebSource {
         let Origin::Fetch(source) = self.0 else { return Ok(self) };
         // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
         key_function.name(&source.cache_url())?;
+        #[cfg(feature = "js")]
+        if let Err(error) = crate::browser::deferred::load(Code::Cache).await {
+            report.note(&error);
+            report.set_caching(false);
+            return Ok(WebSource(Origin::Fetch(source)));
+        }
         let observed = Rc::clone(&report);
         let option = option.with_observer(move |error| observed.note(error));
         let (cache, error) = option.open().boxed_local().await;

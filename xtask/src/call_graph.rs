@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::split::Deferred;
+use crate::split::Division;
 use anyhow::{Result, ensure};
 use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef};
 
@@ -86,46 +86,71 @@ impl<'a> CallGraph<'a> {
     /// Like [`CallGraph::without_names`], and without the code that is unreachable if the functions that `is_removed`
     /// selects do not exist. The result is not a valid module, but has the size of one.
     pub fn without_functions(&self, is_removed: impl Fn(&str) -> bool) -> Vec<u8> {
-        let is_reached = self.reached(self.roots.clone(), is_removed);
+        let is_removed = |number: u32| self.functions.get(number as usize).is_some_and(|it| is_removed(&it.name));
+        let is_reached = self.reached_from(self.roots.clone(), is_removed);
         let unreached = self.functions.iter().zip(is_reached).filter(|(_, is_reached)| !is_reached);
         self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
     }
 
-    /// The functions that are unreachable if those that `is_deferred` selects do not exist. Functions that `is_kept`
-    /// selects, and all that they call, are not deferred.
-    pub fn deferred(&self, is_deferred: impl Fn(&str) -> bool, is_kept: impl Fn(&str) -> bool) -> Deferred {
-        let kept = (0..).zip(&self.functions).filter(|(_, function)| is_kept(&function.name)).map(|(number, _)| number);
-        let is_kept = self.reached(kept.collect(), |_| false);
-        let is_reached = self.reached(self.roots.clone(), is_deferred);
-        let is_main = |number: u32| {
-            let here = |reached: &Vec<bool>| reached.get(number as usize) == Some(&true);
-            // Imported functions have no code that could be deferred.
-            let is_imported = self.functions.get(number as usize).is_some_and(|function| function.code.is_empty());
-            here(&is_kept) || here(&is_reached) || is_imported
+    /// Divides the functions among the main part, which has number 0, and others. `part_of` tells in which part the code
+    /// of a function must be, `None` for the part that calls it. The main part has what several parts call, and all that
+    /// its own functions call.
+    pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
+        let fixed: Vec<_> = self.functions.iter().map(|function| part_of(&function.name)).collect();
+        let fixed_in = |part: usize| {
+            (0..).zip(&fixed).filter(move |(_, fixed)| **fixed == Some(part)).map(|(number, _)| number).collect::<Vec<_>>()
         };
-        let mut deferred =
-            Deferred { functions: Vec::new(), calls_into_main: BTreeSet::new(), entries: BTreeSet::new() };
-        for (number, function) in (0..).zip(&self.functions) {
-            let is_deferred = !is_main(number);
-            deferred.functions.push(is_deferred);
-            let crossing = function.calls.iter().filter(|called| is_main(**called) == is_deferred);
-            if is_deferred { &mut deferred.calls_into_main } else { &mut deferred.entries }.extend(crossing);
+        let is_other = |part: usize| {
+            let fixed = &fixed;
+            move |number: u32| fixed.get(number as usize).is_some_and(|fixed| fixed.is_some_and(|fixed| fixed != part))
+        };
+        let is_main = self.reached_from(self.roots.clone(), is_other(0)).into_iter();
+        let is_main = is_main.zip(self.reached_from(fixed_in(0), |_| false)).map(|(called, kept)| called || kept);
+        let mut part: Vec<_> = is_main.map(|is_main| is_main.then_some(0)).collect();
+        let last = fixed.iter().flatten().max().copied().unwrap_or(0);
+        for number in 1..=last {
+            let reached = self.reached_from(fixed_in(number), is_other(number));
+            for (part, _) in part.iter_mut().zip(reached).filter(|(_, is_reached)| *is_reached) {
+                *part = Some(if part.is_none() { number } else { 0 });
+            }
         }
-        deferred.entries.extend(self.roots.iter().filter(|root| !is_main(**root)));
-        deferred
+        // Imported functions have no code that could be elsewhere.
+        let home = |(part, function): (Option<usize>, &Function)| match function.code.is_empty() {
+            true => 0,
+            false => part.unwrap_or(0),
+        };
+        let homes: Vec<_> = part.into_iter().zip(&self.functions).map(home).collect();
+        let mut crossing = vec![BTreeSet::new(); last + 1];
+        let mut cross = |from: usize, function: u32| {
+            if let Some(home) = homes.get(function as usize).filter(|home| **home != from)
+                && let Some(crossing) = crossing.get_mut(*home)
+            {
+                crossing.insert(function);
+            }
+        };
+        for (function, home) in self.functions.iter().zip(&homes) {
+            function.calls.iter().for_each(|called| cross(*home, *called));
+        }
+        self.roots.iter().for_each(|root| cross(0, *root));
+        Division { homes, crossing }
+    }
+
+    /// The functions of other parts that the main part calls by name, not through a table: what must not be called
+    /// before the part is loaded.
+    pub fn entries(&self, division: &Division) -> BTreeSet<String> {
+        let home = |number: u32| division.homes.get(number as usize).copied().unwrap_or(0);
+        let calls = (0..).zip(&self.functions).filter(|(number, _)| home(*number) == 0).flat_map(|(_, f)| &f.calls);
+        let names = calls.filter(|called| home(**called) != 0).filter_map(|called| self.functions.get(*called as usize));
+        names.map(|function| function.name.clone()).collect()
     }
 
     /// Whether each function is reachable from `queue`, except through functions that `is_removed` selects.
-    fn reached(&self, mut queue: Vec<u32>, is_removed: impl Fn(&str) -> bool) -> Vec<bool> {
+    fn reached_from(&self, mut queue: Vec<u32>, is_removed: impl Fn(u32) -> bool) -> Vec<bool> {
         let mut is_reached = vec![false; self.functions.len()];
         while let Some(number) = queue.pop() {
-            let Some((function, is_reached)) =
-                self.functions.get(number as usize).zip(is_reached.get_mut(number as usize))
-            else {
-                continue;
-            };
-            if !*is_reached && !is_removed(&function.name) {
-                *is_reached = true;
+            let function = self.functions.get(number as usize).zip(is_reached.get_mut(number as usize));
+            let Some((function, is_reached)) = function.filter(|_| !is_removed(number)) else { continue };
+            if !std::mem::replace(is_reached, true) {
                 queue.extend(&function.calls);
             }
         }

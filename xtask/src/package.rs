@@ -22,9 +22,6 @@ pub const MODULE: &str = "weightstream_bg.wasm";
 /// The part of the module that every page loads.
 pub const MAIN: &str = "weightstream_main.wasm";
 
-/// The part of the module that a page loads when a model needs it.
-pub const DEFERRED: &str = "weightstream_deferred.wasm";
-
 /// The name that wasm-bindgen gives to the module.
 const GLUE_MODULE: &str = "weightstream_glue_bg.wasm";
 
@@ -96,12 +93,20 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
         return Ok(sizes);
     }
     bind(project, compiled, built)?;
-    // Functions that are called once would become a part of their caller, which is not deferred.
-    let deferred = split::DEFERRED_LAYOUTS.map(|path| format!("--no-inline=*{path}*"));
-    let arguments: Vec<_> = deferred.iter().map(String::as_str).chain(["-O3"]).collect();
+    // Functions that are called once would become a part of their caller, which is in another part of the module.
+    let not_inlined = split::NOT_INLINED.map(|path| format!("--no-inline=*{path}*"));
+    // A function that is equal to another one could get a name of another part.
+    let whole = ["-O3", "--skip-pass=duplicate-function-elimination"];
+    let arguments: Vec<_> = not_inlined.iter().map(String::as_str).chain(whole).collect();
     let is_optimised = optimise(project, &built.join(MODULE), &arguments)?;
     fs::copy(built.join(MODULE), named_module(project))?;
     split_module(built)?;
+    if is_optimised {
+        let files = split::PARTS.iter().map(|part| part.file);
+        for file in [MODULE, MAIN].into_iter().chain(files) {
+            optimise(project, &built.join(file), &["--duplicate-function-elimination", "--remove-unused-module-elements"])?;
+        }
+    }
     let sizes = measure(built)?;
     if is_optimised {
         fs::write(stamp, serde_json::to_vec(&Stamp { fingerprint, sizes })?)?;
@@ -112,10 +117,11 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
 /// Writes the parts of the module, and removes its name section.
 pub fn split_module(built: &Path) -> Result<()> {
     let named = fs::read(built.join(MODULE))?;
-    let halves = split::split(&named)?;
-    fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?;
-    fs::write(built.join(MAIN), halves.main)?;
-    Ok(fs::write(built.join(DEFERRED), halves.deferred)?)
+    let files = [MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file));
+    for (file, part) in files.zip(split::split(&named)?) {
+        fs::write(built.join(file), part)?;
+    }
+    Ok(fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?)
 }
 
 /// Describes the files in the build folder.

@@ -1,9 +1,9 @@
-//! Splits the package's module, so that a page loads the code that most models do not need only when a model needs it.
+//! Splits the package's module, so that a page loads the code that most models do not need only when it needs it.
 //!
-//! Both halves have the functions of the whole module, with the same numbers, so that no code needs to be changed. A
-//! function whose code is in the other half is a call through a slot of the table, which both share with the memory and
-//! the globals, or, if this half does not call it, a trap. The main half works alone as long as nothing calls into the
-//! other one: `weightstream::format::deferred` guards all entries.
+//! All parts have the functions of the whole module, with the same numbers, so that no code needs to be changed. A
+//! function whose code is in another part is a call through a slot of the table, which all parts share with the memory
+//! and the globals, or, if this part does not call it, a trap. The main part works alone as long as nothing calls into
+//! the other ones: `weightstream::browser::deferred` guards all entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,55 +18,107 @@ use weightstream::format::formats;
 
 use crate::call_graph::CallGraph;
 
-/// The code of deferred formats and of what only they use, such as the expansion of sparse tensors. The names of
-/// functions contain these paths.
-const DEFERRED: [&str; 8] = [
-    "weightstream::format::values::cbor::",
-    "weightstream::format::values::msgpack::",
-    "weightstream::codec::zstd::",
-    "weightstream::loader::dense::<impl weightstream::loader::loaded::Loaded",
-    "structured_zstd::",
-    "minicbor::",
-    "twox_hash::",
-    "rmp::",
+/// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
+pub const PARTS: [Part; 2] = [
+    Part {
+        file: "weightstream_deferred.wasm",
+        paths: &[
+            "weightstream::format::values::cbor::",
+            "weightstream::format::values::msgpack::",
+            "weightstream::format::apr::apr1::",
+            "weightstream::format::apr::aprn::",
+            "weightstream::format::apr::wrapper::",
+            "weightstream::codec::zstd::",
+            "weightstream::loader::dense::<impl weightstream::loader::loaded::Loaded",
+            "structured_zstd::",
+            "minicbor::",
+            "twox_hash::",
+            "rmp::",
+        ],
+        has_formats: true,
+    },
+    Part {
+        file: "weightstream_cache.wasm",
+        paths: &["weightstream::cache::", "weightstream::source::cached::", "weightstream::js::cached_files::"],
+        has_formats: false,
+    },
 ];
 
-/// The deferred layouts of formats that are not deferred.
-pub const DEFERRED_LAYOUTS: [&str; 3] =
-    ["weightstream::format::apr::apr1::", "weightstream::format::apr::aprn::", "weightstream::format::apr::wrapper::"];
+/// Code below these paths that is called before the part is loaded.
+const MAIN_PATHS: [&str; 6] = [
+    "weightstream::codec::zstd::check_lengths",
+    "weightstream::cache::key::",
+    "weightstream::cache::option::CacheOption::with_observer",
+    "weightstream::cache::user_cache::UserCache::new",
+    "weightstream::source::cached::key_function::",
+    "weightstream::source::cached::Report::",
+];
 
-/// Functions of deferred formats that detection calls, and a check of lengths that other formats use.
-const NOT_DEFERRED: [&str; 3] = ["::recognises", "::is_manifest", "weightstream::codec::zstd::check_lengths"];
+/// Functions of deferred formats that detection calls.
+const DETECTION: [&str; 2] = ["::recognises", "::is_manifest"];
 
-/// The name of the module whose exports the deferred half imports.
+/// A part of the module.
+pub struct Part {
+    /// The name of its file.
+    pub file: &'static str,
+    paths: &'static [&'static str],
+    /// Whether the deferred formats belong to it.
+    has_formats: bool,
+}
+
+/// The number of the part that must have the code of a function, `None` for the part that calls it.
+fn part_of(name: &str, formats: &[String]) -> Option<usize> {
+    // Functions that import something from JavaScript are shared by all that import it.
+    let name = (!name.contains("__wbg_")).then(|| own_path(name))?;
+    if MAIN_PATHS.iter().any(|path| name.starts_with(path)) {
+        return Some(0);
+    }
+    let part = PARTS.iter().position(|part| {
+        let is_format = || part.has_formats && formats.iter().any(|path| name.starts_with(path));
+        part.paths.iter().any(|path| name.starts_with(path)) || is_format()
+    })?;
+    Some(if DETECTION.iter().any(|name_end| name.contains(name_end)) { 0 } else { part + 1 })
+}
+
+/// The path of a function, or of the type that it drops or whose trait it implements.
+fn own_path(name: &str) -> &str {
+    let name = name.strip_prefix("core::ptr::drop_in_place").unwrap_or(name);
+    name.trim_start_matches(['<', '&'])
+}
+
+/// The name of the module whose exports the other parts import.
 const MAIN: &str = "main";
 
-/// The halves of a module.
-pub struct Halves {
-    pub main: Vec<u8>,
-    pub deferred: Vec<u8>,
-}
-
-/// Splits a module that has a name section.
-pub fn split(module: &[u8]) -> Result<Halves> {
+/// Splits a module that has a name section. Returns the main part and then [`PARTS`].
+pub fn split(module: &[u8]) -> Result<Vec<Vec<u8>>> {
     let graph = CallGraph::read(module)?;
-    let paths: Vec<_> = formats().iter().filter(|format| format.is_deferred()).map(|f| f.name).collect();
-    let paths: Vec<_> = paths.iter().map(|name| format!("weightstream::format::{name}::")).collect();
-    let is_kept = |name: &str| NOT_DEFERRED.iter().any(|kept| name.contains(kept));
-    let is_deferred = |name: &str| {
-        let is_part = paths.iter().any(|path| name.contains(path))
-            || DEFERRED.iter().chain(&DEFERRED_LAYOUTS).any(|path| name.contains(path));
-        is_part && !is_kept(name)
-    };
-    let whole = Whole::read(module, graph.deferred(is_deferred, is_kept))?;
-    let halves = Halves { main: whole.main_half(module)?, deferred: whole.deferred_half(module)? };
-    for half in [&halves.main, &halves.deferred] {
-        Validator::new().validate_all(half).context("a half of the module is invalid")?;
+    let division = graph.division(part_of_function());
+    let whole = Whole::read(module, division)?;
+    let others = (1..=PARTS.len()).map(|part| whole.other_part(module, part));
+    let parts: Vec<_> = [whole.main_part(module)].into_iter().chain(others).collect::<Result<_>>()?;
+    for part in &parts {
+        Validator::new().validate_all(part).context("a part of the module is invalid")?;
     }
-    Ok(halves)
+    Ok(parts)
 }
 
-/// The parts of the module that the halves are made of.
+/// The functions of other parts that the main part calls by name.
+pub fn entries(module: &[u8]) -> Result<BTreeSet<String>> {
+    let graph = CallGraph::read(module)?;
+    Ok(graph.entries(&graph.division(part_of_function())))
+}
+
+fn part_of_function() -> impl Fn(&str) -> Option<usize> {
+    let deferred = formats().iter().filter(|format| format.is_deferred());
+    let paths: Vec<_> = deferred.map(|format| format!("weightstream::format::{}::", format.name)).collect();
+    move |name| part_of(name, &paths)
+}
+
+/// Paths whose functions are called once, and would become a part of their caller, which is in another part.
+pub const NOT_INLINED: [&str; 3] =
+    ["weightstream::format::apr::apr1::", "weightstream::format::apr::aprn::", "weightstream::format::apr::wrapper::"];
+
+/// What the parts are made of.
 struct Whole<'a> {
     types: Vec<FuncType>,
     /// The type of each function, imported ones first.
@@ -77,16 +129,16 @@ struct Whole<'a> {
     tables: Vec<wasmparser::TableType>,
     globals: Vec<wasmparser::GlobalType>,
     memory: wasmparser::MemoryType,
-    /// Whether the code of each function is in the deferred half.
-    is_deferred: Vec<bool>,
-    /// The slots of functions that the other half calls, from the end of the first table.
+    /// The part that has the code of each function.
+    homes: Vec<usize>,
+    /// The slots of functions that other parts call, from the end of the first table, by part.
     slots: BTreeMap<u32, u64>,
-    /// The number of slots of functions in the main half, which come first.
-    main_slots: u64,
+    /// The first slot of each part.
+    first_slots: Vec<u64>,
 }
 
 impl<'a> Whole<'a> {
-    fn read(module: &'a [u8], deferred: Deferred) -> Result<Self> {
+    fn read(module: &'a [u8], division: Division) -> Result<Self> {
         let mut whole = Whole {
             types: Vec::new(),
             functions: Vec::new(),
@@ -101,9 +153,9 @@ impl<'a> Whole<'a> {
                 maximum: None,
                 page_size_log2: None,
             },
-            is_deferred: deferred.functions,
+            homes: division.homes,
             slots: BTreeMap::new(),
-            main_slots: deferred.calls_into_main.len() as u64,
+            first_slots: Vec::new(),
         };
         for payload in Parser::new(0).parse_all(module) {
             match payload? {
@@ -148,25 +200,28 @@ impl<'a> Whole<'a> {
                 _ => {}
             }
         }
-        ensure!(whole.is_deferred.len() == whole.functions.len(), "the module has other functions than its call graph");
-        let first = whole.tables.first().context("the module has no table")?.initial;
-        let crossing = deferred.calls_into_main.iter().chain(&deferred.entries);
-        whole.slots = crossing.zip(first..).map(|(function, slot)| (*function, slot)).collect();
+        ensure!(whole.homes.len() == whole.functions.len(), "the module has other functions than its call graph");
+        let mut next = whole.tables.first().context("the module has no table")?.initial;
+        for functions in division.crossing {
+            whole.first_slots.push(next);
+            whole.slots.extend(functions.into_iter().zip(next..));
+            next = whole.slots.values().max().map_or(next, |last| next.max(last + 1));
+        }
         Ok(whole)
     }
 
-    /// The module with calls through the table in place of deferred functions, and exports for the other half.
-    fn main_half(&self, module: &[u8]) -> Result<Vec<u8>> {
-        let mut half = Module::new();
+    /// The module with calls through the table in place of functions of other parts, and exports for these.
+    fn main_part(&self, module: &[u8]) -> Result<Vec<u8>> {
+        let mut built = Module::new();
         for payload in Parser::new(0).parse_all(module) {
             let payload = payload?;
             match &payload {
                 Payload::FunctionSection(_) => {
                     let mut functions = FunctionSection::new();
                     for number in self.imported..self.functions.len() {
-                        functions.function(self.type_in(number, false));
+                        functions.function(self.type_in(number, 0));
                     }
-                    half.section(&functions);
+                    built.section(&functions);
                 }
                 Payload::TableSection(tables) => {
                     let mut section = TableSection::new();
@@ -178,7 +233,7 @@ impl<'a> Whole<'a> {
                         }
                         section.table(ty);
                     }
-                    half.section(&section);
+                    built.section(&section);
                 }
                 Payload::ExportSection(exports) => {
                     let mut section = ExportSection::new();
@@ -189,37 +244,37 @@ impl<'a> Whole<'a> {
                     for number in 0..self.globals.len() as u32 {
                         section.export(&format!("global{number}"), ExportKind::Global, number);
                     }
-                    half.section(&section);
+                    built.section(&section);
                 }
                 Payload::ElementSection(elements) => {
                     let mut section = ElementSection::new();
                     RoundtripReencoder.parse_element_section(&mut section, elements.clone())?;
-                    self.fill_slots(&mut section, false)?;
-                    half.section(&section);
+                    self.fill_slots(&mut section, 0)?;
+                    built.section(&section);
                 }
                 Payload::CodeSectionStart { .. } => {
-                    half.section(&self.code(false)?);
+                    built.section(&self.code(0)?);
                 }
                 Payload::CustomSection(_) | Payload::CodeSectionEntry(_) => {}
                 other => {
                     if let Some((id, range)) = other.as_section() {
                         let data = module.get(range.start as usize..range.end as usize).context("a cut section")?;
-                        half.section(&RawSection { id, data });
+                        built.section(&RawSection { id, data });
                     }
                 }
             }
         }
-        Ok(half.finish())
+        Ok(built.finish())
     }
 
-    /// The deferred functions, which use the memory, tables and globals of the main half.
-    fn deferred_half(&self, module: &[u8]) -> Result<Vec<u8>> {
-        let mut half = Module::new();
+    /// The functions of another part, which use the memory, tables and globals of the main part.
+    fn other_part(&self, module: &[u8], part: usize) -> Result<Vec<u8>> {
+        let mut built = Module::new();
         for payload in Parser::new(0).parse_all(module) {
             if let Payload::TypeSection(types) = payload? {
                 let range = types.range();
                 let data = module.get(range.start as usize..range.end as usize).context("a cut section")?;
-                half.section(&RawSection { id: 1, data });
+                built.section(&RawSection { id: 1, data });
             }
         }
         let mut imports = ImportSection::new();
@@ -235,42 +290,40 @@ impl<'a> Whole<'a> {
             let ty = RoundtripReencoder.global_type(*global)?;
             imports.import(MAIN, &format!("global{number}"), EntityType::Global(ty));
         }
-        half.section(&imports);
+        built.section(&imports);
         let mut functions = FunctionSection::new();
         for number in 0..self.functions.len() {
-            functions.function(self.type_in(number, true));
+            functions.function(self.type_in(number, part));
         }
-        half.section(&functions);
+        built.section(&functions);
         let mut elements = ElementSection::new();
-        self.fill_slots(&mut elements, true)?;
-        half.section(&elements);
-        half.section(&self.code(true)?);
-        Ok(half.finish())
+        self.fill_slots(&mut elements, part)?;
+        built.section(&elements);
+        built.section(&self.code(part)?);
+        Ok(built.finish())
     }
 
-    /// The type of a function in one half. Functions that trap have the first type, which compresses best.
-    fn type_in(&self, number: usize, is_deferred_half: bool) -> u32 {
-        let is_here = self.is_deferred.get(number) == Some(&is_deferred_half);
-        let is_used = is_here || self.slots.contains_key(&(number as u32));
+    /// The type of a function in one part. Functions that trap have the first type, which compresses best.
+    fn type_in(&self, number: usize, part: usize) -> u32 {
+        let is_used = self.homes.get(number) == Some(&part) || self.slots.contains_key(&(number as u32));
         self.functions.get(number).copied().filter(|_| is_used).unwrap_or(0)
     }
 
-    /// Puts the functions of one half that the other one calls into their slots.
-    fn fill_slots(&self, section: &mut ElementSection, is_deferred_half: bool) -> Result<()> {
-        let first = self.tables.first().context("the module has no table")?.initial;
-        let start = if is_deferred_half { first + self.main_slots } else { first };
-        let here = |number: &&u32| self.is_deferred.get(**number as usize) == Some(&is_deferred_half);
+    /// Puts the functions of one part that other ones call into their slots.
+    fn fill_slots(&self, section: &mut ElementSection, part: usize) -> Result<()> {
+        let start = *self.first_slots.get(part).context("a part without slots")?;
+        let here = |number: &&u32| self.homes.get(**number as usize) == Some(&part);
         let mut functions: Vec<u32> = self.slots.keys().filter(here).copied().collect();
         functions.sort_by_key(|number| self.slots.get(number));
         section.active(None, &ConstExpr::i32_const(start as i32), Elements::Functions(functions.into()));
         Ok(())
     }
 
-    fn code(&self, is_deferred_half: bool) -> Result<CodeSection> {
+    fn code(&self, part: usize) -> Result<CodeSection> {
         let mut code = CodeSection::new();
-        let first = if is_deferred_half { 0 } else { self.imported };
+        let first = if part == 0 { self.imported } else { 0 };
         for number in first..self.functions.len() {
-            if self.is_deferred.get(number) == Some(&is_deferred_half) {
+            if self.homes.get(number) == Some(&part) && number >= self.imported {
                 let body = number.checked_sub(self.imported).and_then(|at| self.bodies.get(at));
                 code.raw(body.context("a function without code")?);
             } else if let Some(slot) = self.slots.get(&(number as u32)) {
@@ -299,12 +352,10 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Which functions are deferred, and the calls between the halves.
-pub struct Deferred {
-    /// Whether each function is deferred.
-    pub functions: Vec<bool>,
-    /// The functions of the main half that deferred functions call.
-    pub calls_into_main: BTreeSet<u32>,
-    /// The deferred functions that the main half calls or references.
-    pub entries: BTreeSet<u32>,
+/// Which part has the code of each function, and the calls between the parts.
+pub struct Division {
+    /// The part that has the code of each function.
+    pub homes: Vec<usize>,
+    /// For each part, its functions that other parts call, or that are in a table.
+    pub crossing: Vec<BTreeSet<u32>>,
 }

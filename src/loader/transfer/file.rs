@@ -1,6 +1,8 @@
 //! One file of a model: the bytes that are known so far, and readers for the rest.
 
 use crate::codec::pages::Pages;
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
@@ -270,7 +272,7 @@ impl<S: Source> ModelFile<S> {
                 Err(Stop::Failed(error)) => break Err(self.blame(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => crate::browser::deferred::load().await?,
+                Err(Stop::Deferred) => crate::browser::deferred::load(Code::Formats).await?,
             }
         };
         self.parked.borrow_mut().take_if(|parked| !parked.is_from_start);
@@ -491,7 +493,7 @@ impl<S: Source> ModelFile<S> {
                     None => *checked = true, // the file is shorter than any page
                 },
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => crate::browser::deferred::load().await?,
+                Err(Stop::Deferred) => crate::browser::deferred::load(Code::Formats).await?,
             }
         }
         Ok(())

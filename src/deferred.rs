@@ -1,0 +1,53 @@
+//! The parts of the npm package's module that are loaded only when something needs them. `xtask/src/split.rs` splits
+//! the module. Outside of the npm package, no code is deferred.
+
+use crate::window::Stop;
+
+/// The code of one part of the module, besides the main part, which every page loads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(all(target_arch = "wasm32", feature = "js")), allow(dead_code, reason = "only the npm package has parts"))]
+pub(crate) enum Code {
+    /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and Zstandard.
+    Formats,
+    /// The persistent cache: its client, its worker and cached sources.
+    Cache,
+}
+
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+mod state {
+    use super::Code;
+    use std::cell::Cell;
+
+    thread_local! {
+        static MISSING: [Cell<bool>; 2] = const { [const { Cell::new(false) }; 2] };
+    }
+
+    /// Whether the code of a part can be called. It can unless [`set_loaded`] said otherwise: a module need not be
+    /// split.
+    pub(crate) fn is_loaded(code: Code) -> bool {
+        MISSING.with(|missing| !missing.get(code as usize).is_some_and(Cell::get))
+    }
+
+    pub(crate) fn set_loaded(code: Code, is_loaded: bool) {
+        MISSING.with(|missing| {
+            if let Some(missing) = missing.get(code as usize) {
+                missing.set(!is_loaded);
+            }
+        });
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+pub(crate) use state::{is_loaded, set_loaded};
+
+/// Checks that the deferred code of formats can be called.
+///
+/// # Errors
+/// [`Stop::Deferred`] if it must be loaded first.
+pub(crate) fn check() -> Result<(), Stop> {
+    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    if !is_loaded(Code::Formats) {
+        return Err(Stop::Deferred);
+    }
+    Ok(())
+}

@@ -5,7 +5,10 @@ use crate::window::Stop;
 
 /// The code of one part of the module, besides the main part, which every page loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(all(target_arch = "wasm32", feature = "js")), allow(dead_code, reason = "only the npm package has parts"))]
+#[cfg_attr(
+    not(all(target_arch = "wasm32", feature = "js")),
+    allow(dead_code, reason = "only the npm package has parts")
+)]
 pub(crate) enum Code {
     /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and Zstandard.
     Formats,

@@ -2,9 +2,9 @@
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
+use super::cached_files;
 use super::failure::failure;
 use super::promise::future_to_promise;
-use super::cached_files;
 use crate::browser::deferred;
 use crate::cache::client::Client;
 use crate::cache::{UserCache, key};

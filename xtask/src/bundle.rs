@@ -1,5 +1,5 @@
-//! Bundles the scripts of the workers into one file each, and the module with that for browsers into the parts of the
-//! entry point `inline`.
+//! Bundles the scripts of the package: one file per entry point with a shared one, so that a page requests few files, one
+//! for each kind of worker, and the module with the worker for browsers as the parts of the entry point `inline`.
 
 use std::fs;
 use std::io::Write;
@@ -7,10 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::project::Project;
 use crate::{command, npm};
+
+/// The folder of the bundled scripts in the build folder.
+pub const SCRIPTS: &str = "scripts";
+
+const MAIN: &str = "weightstream.js";
 
 const WORKER: &str = "weightstream.worker.js";
 const NODE_WORKER: &str = "weightstream.node_worker.js";
@@ -22,8 +28,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FOR_BROWSERS: [&str; 2] = ["--format=iife", "--define:import.meta.url=undefined"];
 const FOR_NODE: [&str; 2] = ["--format=esm", "--platform=node"];
 
+/// Scripts that entry points load later, under these names.
+const LOADED_LATER: [&str; 3] = ["weightstream.chain.js", "weightstream.remote.js", "weightstream.signature.js"];
+
+/// Scripts with modules as text, which stay files of their own.
+const MODULES: [&str; 3] = [INLINED, "weightstream.certificates_module.js", "weightstream.signatures_module.js"];
+
 /// Writes these files to the build folder, which contains the module and the glue.
-pub fn write(project: &Project, built: &Path, module: &str) -> Result<()> {
+pub fn write(project: &Project, built: &Path, module: &str, manifest: &Value) -> Result<()> {
     let sources = sources(project, built)?;
     let worker = bundled(project, sources.path(), WORKER, FOR_BROWSERS)?;
     fs::write(built.join(WORKER), &worker)?;
@@ -32,7 +44,39 @@ pub fn write(project: &Project, built: &Path, module: &str) -> Result<()> {
     let module = as_text(&fs::read(built.join(module))?)?;
     let script = serde_json::to_string(&worker)?;
     let parts = format!("export const moduleGzip = \"{module}\";\nexport const workerScript = {script};\n");
-    Ok(fs::write(built.join(INLINED), parts)?)
+    fs::write(built.join(INLINED), parts)?;
+    write_entry_points(project, sources.path(), built, manifest)
+}
+
+/// Bundles the entry points. All of them import the main one, whose code is thereby in one file that they share.
+fn write_entry_points(project: &Project, sources: &Path, built: &Path, manifest: &Value) -> Result<()> {
+    let entries = entry_points(manifest)?;
+    for entry in entries.iter().filter(|entry| **entry != MAIN) {
+        let path = sources.join(entry);
+        fs::write(&path, format!("import \"./{MAIN}\";\n{}", fs::read_to_string(&path)?))?;
+    }
+    let scripts = built.join(SCRIPTS);
+    if scripts.exists() {
+        fs::remove_dir_all(&scripts)?; // the names of shared files contain their digests
+    }
+    let mut esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
+    esbuild.args(&entries).args(["--bundle", "--splitting", "--format=esm", "--minify", "--charset=utf8"]);
+    esbuild.args(["--log-level=error", "--chunk-names=weightstream.shared.[hash]", "--external:node:*"]);
+    esbuild.args(MODULES.map(|module| format!("--external:./{module}")));
+    esbuild.arg(format!("--outdir={}", scripts.display())).current_dir(sources);
+    command::quiet(&mut esbuild, LIMIT)
+}
+
+/// The scripts that pages and other scripts load by name, except those of workers.
+fn entry_points(manifest: &Value) -> Result<Vec<&str>> {
+    let exports = manifest.get("exports").and_then(Value::as_object).context("pkg.json has no `exports`")?;
+    let conditions = exports.values().filter_map(Value::as_object).flat_map(|conditions| conditions.iter());
+    let targets = conditions.filter(|(condition, _)| *condition != "types").filter_map(|(_, target)| target.as_str());
+    let scripts = targets.filter_map(|target| target.strip_prefix("./").filter(|target| target.ends_with(".js")));
+    let mut entries: Vec<_> = scripts.filter(|script| *script != WORKER).chain(LOADED_LATER).collect();
+    entries.sort_unstable();
+    entries.dedup();
+    Ok(entries)
 }
 
 /// A module for a string in a script: compressed with gzip, in Base64.
@@ -42,8 +86,8 @@ pub fn as_text(module: &[u8]) -> Result<String> {
     Ok(data_encoding::BASE64.encode(&gzip.finish()?))
 }
 
-/// A folder with the scripts of the package, besides those that are bundled.
-fn sources(project: &Project, built: &Path) -> Result<TempDir> {
+/// A folder with the scripts that are bundled, and those with modules as text.
+pub fn sources(project: &Project, built: &Path) -> Result<TempDir> {
     let sources = tempfile::tempdir()?;
     for folder in [&project.root.join("src/js"), built] {
         for entry in fs::read_dir(folder)? {

@@ -98,7 +98,11 @@ impl<'a> CallGraph<'a> {
     pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
         let fixed: Vec<_> = self.functions.iter().map(|function| part_of(&function.name)).collect();
         let fixed_in = |part: usize| {
-            (0..).zip(&fixed).filter(move |(_, fixed)| **fixed == Some(part)).map(|(number, _)| number).collect::<Vec<_>>()
+            (0..)
+                .zip(&fixed)
+                .filter(move |(_, fixed)| **fixed == Some(part))
+                .map(|(number, _)| number)
+                .collect::<Vec<_>>()
         };
         let is_other = |part: usize| {
             let fixed = &fixed;
@@ -140,7 +144,8 @@ impl<'a> CallGraph<'a> {
     pub fn entries(&self, division: &Division) -> BTreeSet<String> {
         let home = |number: u32| division.homes.get(number as usize).copied().unwrap_or(0);
         let calls = (0..).zip(&self.functions).filter(|(number, _)| home(*number) == 0).flat_map(|(_, f)| &f.calls);
-        let names = calls.filter(|called| home(**called) != 0).filter_map(|called| self.functions.get(*called as usize));
+        let names =
+            calls.filter(|called| home(**called) != 0).filter_map(|called| self.functions.get(*called as usize));
         names.map(|function| function.name.clone()).collect()
     }
 
@@ -155,6 +160,10 @@ impl<'a> CallGraph<'a> {
             }
         }
         is_reached
+    }
+
+    pub fn list(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.functions.iter().map(|f| (&*f.name, f.code.len()))
     }
 
     /// The module without these ranges, which must be sorted.

@@ -54,7 +54,7 @@ pub fn build(project: &Project) -> Result<PathBuf> {
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
     on_demand::write(project, &built)?;
-    bundle::write(project, &built, MODULE)?;
+    bundle::write(project, &built, MODULE, &manifest)?;
     let package = project.root.join("pkg");
     package_contents::write(&package, &package_contents::collect(project, &manifest, &built)?)?;
 
@@ -104,7 +104,11 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     if is_optimised {
         let files = split::PARTS.iter().map(|part| part.file);
         for file in [MODULE, MAIN].into_iter().chain(files) {
-            optimise(project, &built.join(file), &["--duplicate-function-elimination", "--remove-unused-module-elements"])?;
+            optimise(
+                project,
+                &built.join(file),
+                &["--duplicate-function-elimination", "--remove-unused-module-elements"],
+            )?;
         }
     }
     let sizes = measure(built)?;

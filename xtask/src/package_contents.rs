@@ -1,4 +1,4 @@
-//! The files of the npm package: those that `pkg.json` lists, and `package.json`.
+//! The files of the npm package: those that `pkg.json` lists, the bundled scripts, and `package.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::bundle;
 use crate::project::Project;
 
 /// A file of the package: its path relative to the root of the package, and its bytes.
@@ -14,17 +15,26 @@ pub type File = (String, Vec<u8>);
 /// Collects the files of the package. Files that are neither in `built` nor in `src/js` have the same path in the
 /// repository.
 pub fn collect(project: &Project, manifest: &Value, built: &Path) -> Result<Vec<File>> {
-    let mut files = vec![("package.json".to_owned(), package_json(project, manifest)?)];
+    let mut files = Vec::new();
+    for entry in fs::read_dir(built.join(bundle::SCRIPTS))? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).context("a script without a name")?;
+        files.push((name.to_owned(), fs::read(&path)?));
+    }
+    files.sort();
     for name in listed(manifest)? {
         let sources = [built.join(name), project.root.join("src/js").join(name), project.root.join(name)];
         let source = sources.iter().find(|source| source.is_file());
         let source = source.with_context(|| format!("pkg.json lists {name}, which does not exist"))?;
         files.push((name.to_owned(), fs::read(source)?));
     }
+    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+    files.push(("package.json".to_owned(), package_json(project, manifest, &names)?));
     Ok(files)
 }
 
-/// The paths of the package's files besides `package.json`.
+/// The paths in the list `files` of a manifest. That of pkg.json lacks bundled scripts, that of the package has all
+/// files but `package.json` itself.
 pub fn listed(manifest: &Value) -> Result<Vec<&str>> {
     let names = manifest.get("files").and_then(Value::as_array).context("pkg.json has no list `files`")?;
     names.iter().map(|name| name.as_str().context("pkg.json: a file name is not a string")).collect()
@@ -63,11 +73,12 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// `pkg.json` with the links that are derived from the `repository` in Cargo.toml.
-fn package_json(project: &Project, manifest: &Value) -> Result<Vec<u8>> {
+/// `pkg.json` with the names of all files and the links that are derived from the `repository` in Cargo.toml.
+fn package_json(project: &Project, manifest: &Value, names: &[&str]) -> Result<Vec<u8>> {
     let mut manifest = manifest.clone();
-    if let (Some(links), Some(fields)) = (links(&project.repository), manifest.as_object_mut()) {
-        fields.extend(links);
+    if let Some(fields) = manifest.as_object_mut() {
+        fields.insert("files".to_owned(), names.into());
+        fields.extend(links(&project.repository).into_iter().flatten());
     }
     Ok(format!("{}\n", serde_json::to_string_pretty(&manifest)?).into_bytes())
 }

@@ -108,7 +108,7 @@ pub fn entries(module: &[u8]) -> Result<BTreeSet<String>> {
     Ok(graph.entries(&graph.division(part_of_function())))
 }
 
-fn part_of_function() -> impl Fn(&str) -> Option<usize> {
+pub fn part_of_function() -> impl Fn(&str) -> Option<usize> {
     let deferred = formats().iter().filter(|format| format.is_deferred());
     let paths: Vec<_> = deferred.map(|format| format!("weightstream::format::{}::", format.name)).collect();
     move |name| part_of(name, &paths)

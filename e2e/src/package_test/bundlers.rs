@@ -18,31 +18,13 @@ pub(super) fn build(app: &Path, tools: &Path) -> Result<()> {
     webpack(app, tools)
 }
 
-/// The scripts that an app loads to open a model, minified. Scripts that are imported when they are needed are not
-/// among them.
-pub(super) fn scripts_of_open(app: &Path, tools: &Path) -> Result<Vec<u8>> {
-    let mut esbuild = npm::tool(tools, "esbuild/bin/esbuild");
-    esbuild.args(["app/open.js", "--bundle", "--minify", "--format=esm", "--splitting", "--outdir=open"]);
-    command::quiet(esbuild.arg("--log-level=error").current_dir(app), TOOL_LIMIT)?;
-    let mut scripts = Vec::new();
-    let mut names = vec!["open.js".to_owned()];
-    while let Some(name) = names.pop() {
-        let script = fs::read_to_string(app.join("open").join(&name))?;
-        // Chunks are imported statically as `from"./chunk-….js"`; others with `import("…")`.
-        let imported = script.split("from\"./").skip(1).filter_map(|rest| rest.split_once('"'));
-        names.extend(imported.map(|(name, _)| name.to_owned()));
-        scripts.extend(script.into_bytes());
-    }
-    Ok(scripts)
-}
-
 fn vite(app: &Path, tools: &Path) -> Result<()> {
     let mut vite = npm::tool(tools, "vite/bin/vite.js");
     vite.args(["build", "app", "--base", "./", "--outDir", "../vite"]).current_dir(app);
     command::quiet(&mut vite, TOOL_LIMIT)?;
     let assets = fs::read_dir(app.join("vite/assets"))?.collect::<Result<Vec<_>, _>>()?;
     let modules = assets.iter().filter(|asset| asset.path().extension().is_some_and(|e| e == "wasm")).count();
-    ensure!(modules == 2, "vite emits {modules} WebAssembly modules instead of the main and the deferred part");
+    ensure!(modules == 3, "vite emits {modules} WebAssembly modules instead of the three parts");
     Ok(())
 }
 

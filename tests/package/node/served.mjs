@@ -1,8 +1,8 @@
 // Run by Node.js, Deno and Bun: the open files of a service worker, with a server that the user logs out of. Prints how
-// requests were answered as JSON.
+// requests were answered as JSON. It needs a part of the package that bundles have no name for.
 
-import "weightstream";
-import { ServedFiles } from "../node_modules/weightstream/weightstream.served.js";
+import "../unbundled/weightstream.node.js";
+import { ServedFiles } from "../unbundled/weightstream.served.js";
 
 let now = 0;
 Object.defineProperty(performance, "now", { value: () => now });

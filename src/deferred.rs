@@ -14,6 +14,9 @@ pub(crate) enum Code {
     Formats,
     /// The persistent cache: its client, its worker and cached sources.
     Cache,
+    /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, repositories
+    /// on a hub, and the choice of a model among several files.
+    Extras,
 }
 
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
@@ -22,7 +25,7 @@ mod state {
     use std::cell::Cell;
 
     thread_local! {
-        static MISSING: [Cell<bool>; 2] = const { [const { Cell::new(false) }; 2] };
+        static MISSING: [Cell<bool>; 3] = const { [const { Cell::new(false) }; 3] };
     }
 
     /// Whether the code of a part can be called. It can unless [`set_loaded`] said otherwise: a module need not be

@@ -14,8 +14,9 @@ thread_local! {
 /// Sets the function that loads the part of a number. It returns a promise, which settles when the code can be called.
 pub(crate) fn set(load: Function) {
     LOAD.set(Some(load));
-    deferred::set_loaded(Code::Formats, false);
-    deferred::set_loaded(Code::Cache, false);
+    for code in [Code::Formats, Code::Cache, Code::Extras] {
+        deferred::set_loaded(code, false);
+    }
 }
 
 /// Loads a part, unless it is loaded already.
@@ -40,6 +41,7 @@ fn error(code: Code, cause: &JsValue) -> Error {
     let what = match code {
         Code::Formats => "weightstream_deferred.wasm, which has the code for this format",
         Code::Cache => "weightstream_cache.wasm, which has the code of the cache",
+        Code::Extras => "weightstream_extras.wasm, which has the code of this call",
     };
     Error::new(ErrorKind::Network, [what, ", cannot be loaded: ", &reason].concat())
         .advise("Check that it is served beside weightstream_main.wasm, and try again.")

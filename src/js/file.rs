@@ -4,9 +4,10 @@
 
 use super::cancel::{self, CloseSignal};
 use super::progress::{FILE, ProgressReporter};
-use super::promise::future_to_promise;
+use super::promise::deferred_promise;
 use super::reading::Reading;
 use super::{options, value};
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind};
 use crate::loader::{FileReader, RemoteFile, Stats};
 use crate::progress::{Arrived, Progress};
@@ -47,30 +48,7 @@ impl JsFile {
     /// Opens a file. `source` and `options` are those of `openFile`, as `weightstream.options.js` has checked and
     /// converted them.
     pub fn open(source: JsValue, options: JsValue) -> Promise {
-        future_to_promise(async move {
-            let settings = options::read_file(&source, &options)?;
-            let close_signal = CloseSignal::default();
-            let (requests, content_type) =
-                (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
-            let cache = Rc::new(Report::default());
-            let mut cache_name = None;
-            let opening = async {
-                let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
-                cache_name = source.cache_name(&settings.key_function)?;
-                if let Some(choice) = settings.cache {
-                    source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
-                }
-                let (retry, digest, signature) = (settings.retry, settings.digest, settings.signature.as_ref());
-                match settings.first {
-                    Some(first) => RemoteFile::open_head(source, retry, digest, signature, first).await,
-                    None => RemoteFile::open_signed(source, retry, digest, signature).await,
-                }
-            };
-            let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
-            let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);
-            let file = RefCell::new(Some(file));
-            Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, cache_name }.into())
-        })
+        deferred_promise(Code::Extras, move || opened(source, options))
     }
 
     /// The length in bytes; `undefined` if the server does not state it.
@@ -131,6 +109,31 @@ impl JsFile {
         self.close_signal.close();
         self.file.take();
     }
+}
+
+/// Opens a file, as [`JsFile::open`] describes it.
+async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
+    let settings = options::read_file(&source, &options)?;
+    let close_signal = CloseSignal::default();
+    let (requests, content_type) = (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
+    let cache = Rc::new(Report::default());
+    let mut cache_name = None;
+    let opening = async {
+        let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
+        cache_name = source.cache_name(&settings.key_function)?;
+        if let Some(choice) = settings.cache {
+            source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
+        }
+        let (retry, digest, signature) = (settings.retry, settings.digest, settings.signature.as_ref());
+        match settings.first {
+            Some(first) => RemoteFile::open_head(source, retry, digest, signature, first).await,
+            None => RemoteFile::open_signed(source, retry, digest, signature).await,
+        }
+    };
+    let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
+    let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);
+    let file = RefCell::new(Some(file));
+    Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, cache_name }.into())
 }
 
 #[wasm_bindgen(js_class = FileReader)]

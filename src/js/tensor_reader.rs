@@ -3,16 +3,19 @@
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
 use super::JsLoader;
-use super::cancel;
-use super::promise::future_to_promise;
+use super::cancel::{self, CloseSignal};
+use super::promise::deferred_promise;
 use super::reading::Reading;
 use super::value;
+use crate::deferred::Code;
 use crate::error::Result;
-use crate::loader::{BegunTensor, Order, TensorReader};
+use crate::loader::{BegunTensor, Loader, Order, TensorReader};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
 use js_sys::Promise;
+use std::ops::Range;
+use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
 /// Tensors that are read one after another, in pieces.
@@ -42,16 +45,26 @@ impl JsLoader {
             Some([first, end]) => Some(*first as u64..*end as u64),
             _ => None,
         };
-        future_to_promise(async move {
-            let opening = async {
-                let loader = loader.ok_or_else(cancel::closed_error)?;
-                loader.read_tensors_by(names, rows, order).await
-            };
-            let reader = cancel::run_until_stopped(signal.clone(), &close_signal, opening).await?;
-            let pieces = Pieces { reader, buffer: None };
-            Ok(JsTensorReader(Reading::new(pieces, signal, close_signal, cancel::closed_error)).into())
-        })
+        deferred_promise(Code::Extras, move || opened(loader, names, rows, order, signal, close_signal))
     }
+}
+
+/// A reader of tensors, as [`JsLoader::read_tensors`] describes it.
+async fn opened(
+    loader: Option<Rc<Loader<WebSource>>>,
+    names: Option<Vec<String>>,
+    rows: Option<Range<u64>>,
+    order: Order,
+    signal: Option<web_sys::AbortSignal>,
+    close_signal: CloseSignal,
+) -> std::result::Result<JsValue, JsValue> {
+    let opening = async {
+        let loader = loader.ok_or_else(cancel::closed_error)?;
+        loader.read_tensors_by(names, rows, order).await
+    };
+    let reader = cancel::run_until_stopped(signal.clone(), &close_signal, opening).await?;
+    let pieces = Pieces { reader, buffer: None };
+    Ok(JsTensorReader(Reading::new(pieces, signal, close_signal, cancel::closed_error)).into())
 }
 
 #[wasm_bindgen(js_class = TensorReader)]

@@ -4,8 +4,9 @@
 
 use super::JsLoader;
 use super::cancel::{self, CloseSignal};
-use super::promise::future_to_promise;
+use super::promise::{deferred_promise, future_to_promise};
 use super::reading::Reading;
+use crate::deferred::Code;
 use crate::error::Result;
 use crate::loader::{SafeTensorsView, ViewReader};
 use crate::source::Buffer;
@@ -73,16 +74,14 @@ impl JsView {
         self.byte_length as f64
     }
 
-    /// Starts to read the bytes `[start, end)`. Requests nothing yet.
-    pub fn read(
-        &self,
-        start: f64,
-        end: f64,
-        signal: Option<web_sys::AbortSignal>,
-    ) -> std::result::Result<JsViewReader, JsValue> {
-        let view = self.view.upgrade().ok_or_else(|| super::failure(cancel::closed_error()))?;
-        let pieces = Pieces { reader: view.read(start as u64..end as u64), buffer: None };
-        Ok(JsViewReader(Reading::new(pieces, signal, self.close_signal.clone(), cancel::closed_error)))
+    /// Resolves to a reader of the bytes `[start, end)`. Requests none of them yet.
+    pub fn read(&self, start: f64, end: f64, signal: Option<web_sys::AbortSignal>) -> Promise {
+        let (view, close_signal) = (self.view.clone(), self.close_signal.clone());
+        deferred_promise(Code::Extras, move || async move {
+            let view = view.upgrade().ok_or_else(|| super::failure(cancel::closed_error()))?;
+            let pieces = Pieces { reader: view.read(start as u64..end as u64), buffer: None };
+            Ok(JsViewReader(Reading::new(pieces, signal, close_signal, cancel::closed_error)).into())
+        })
     }
 }
 

@@ -9,6 +9,7 @@ import { offlineAdvice } from "./weightstream.policy.js";
 
 /** The numbers of the parts, as in src/deferred.rs. */
 export const CACHE = 1;
+export const EXTRAS = 2;
 
 /** @typedef {string | WebAssembly.Module} Part The URL of a part, or the compiled part. */
 

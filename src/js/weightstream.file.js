@@ -4,9 +4,10 @@ import { File as ModuleFile } from "./weightstream_glue.js";
 import { checkAborted, untilAborted } from "./weightstream.abort.js";
 import { BlockCache } from "./weightstream.blocks.js";
 import { lazyBlob } from "./weightstream.blob.js";
+import { EXTRAS } from "./weightstream.deferred.js";
 import { MAKE, fail, invalid } from "./weightstream.error.js";
 import { withEarlyCache } from "./weightstream.head.js";
-import { callModule, dispose, init, settle } from "./weightstream.module.js";
+import { callModule, dispose, init, loadEarly, settle } from "./weightstream.module.js";
 import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
 import { joined, responseOf } from "./weightstream.response.js";
@@ -57,6 +58,7 @@ async function open(source, given, first) {
   const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
   const { signal } = checked;
   const opening = async () => {
+    loadEarly(EXTRAS);
     const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
     if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
     checkAborted(signal);

@@ -1,8 +1,9 @@
 // @ts-check
 // What is requested while the module is still loaded: the first bytes of a model, and the script of the cache's worker.
 // The first use of a page then waits for fewer round trips.
+import { CACHE as CACHE_PART } from "./weightstream.deferred.js";
 import { ownCache } from "./weightstream.location.js";
-import { init, isReady, loadCacheEarly, startEarly } from "./weightstream.module.js";
+import { init, isReady, loadEarly, startEarly } from "./weightstream.module.js";
 import { textOf } from "./weightstream.url.js";
 
 /** @import { CheckedOpenOptions, CheckedSource } from "./weightstream_glue.js" */
@@ -78,7 +79,7 @@ export class EarlyHead {
 export function withEarlyCache(ready) {
   const { source, options: { cache = "auto" } } = ready;
   const isInWorker = (cache === "auto" && !ownCache()) || cache === "opfs";
-  if (typeof source === "string" && cache !== "none" && !ownCache()) loadCacheEarly();
+  if (typeof source === "string" && cache !== "none" && !ownCache()) loadEarly(CACHE_PART);
   if (typeof source === "string" && isInWorker && "Worker" in globalThis) startEarly();
   return ready;
 }

@@ -134,6 +134,7 @@ export function deferredSources() {
   return [
     String(unmoved("weightstream_deferred.wasm") ?? new URL("weightstream_deferred.wasm", import.meta.url)),
     String(unmoved("weightstream_cache.wasm") ?? new URL("weightstream_cache.wasm", import.meta.url)),
+    String(unmoved("weightstream_extras.wasm") ?? new URL("weightstream_extras.wasm", import.meta.url)),
   ];
 }
 

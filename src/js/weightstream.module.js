@@ -10,7 +10,7 @@ import start, {
   thisModule,
 } from "./weightstream_glue.js";
 import {
-  CACHE, compiled, followDeferred, isSplit, offerDeferred, prepareDeferred, unfollowDeferred,
+  compiled, followDeferred, isSplit, offerDeferred, prepareDeferred, unfollowDeferred,
 } from "./weightstream.deferred.js";
 import { LoadError, fail } from "./weightstream.error.js";
 import { crashFields, messageOf, recordPanic, whenCrashed } from "./weightstream.guard.js";
@@ -194,12 +194,16 @@ function loadErrorOf(failure) {
   }
 }
 
-/** Starts to load the code of the cache already now, if the module is not ready yet. */
-export function loadCacheEarly() {
+/**
+ * Starts to load a deferred part already now, if the module is not ready yet.
+ *
+ * @param {number} part
+ */
+export function loadEarly(part) {
   if (isStarted || isGiven) return;
   try {
-    const source = deferredSources()[CACHE];
-    if (source !== undefined) compiled(CACHE, source);
+    const source = deferredSources()[part];
+    if (source !== undefined) compiled(part, source);
   } catch {
     // Code without a URL of its own, as in Cloudflare Workers, has no files beside it.
   }

@@ -256,7 +256,7 @@ class RemoteLoader {
   async openView() {
     return {
       byteLength: await this.#call("openView", []),
-      read: (start, end, signal) => {
+      read: async (start, end, signal) => {
         const reader = ++lastNumber;
         this.#call("readView", [reader, [start, end]]).catch(() => {}); // `fill` rejects, too
         return this.#reader(reader, signal, false);

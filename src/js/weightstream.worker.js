@@ -91,7 +91,7 @@ function serveLoader() {
   let loader;
   /** @type {ModelView | undefined} */
   let view;
-  /** @type {Map<number, ViewReader | TensorReader>} */
+  /** @type {Map<number, ViewReader | TensorReader | Promise<ViewReader>>} */
   const readers = new Map();
   let isCached = false;
   /** @type {ReturnType<typeof setInterval> | undefined} */
@@ -210,7 +210,10 @@ function serveLoader() {
     },
 
     async readView(_, number, [start, end]) {
-      if (view) readers.set(number, view.read(start, end));
+      const reading = view?.read(start, end);
+      if (!reading) return;
+      readers.set(number, reading);
+      await reading;
     },
 
     async readTensors({ controller }, number, names, rows, isInOrder) {
@@ -218,7 +221,7 @@ function serveLoader() {
     },
 
     async callReader({ controller }, number, method, length = 0, piece) {
-      const reader = readers.get(number);
+      const reader = await readers.get(number);
       if (method === "cancel") {
         reader?.cancel();
         readers.delete(number);

@@ -153,7 +153,7 @@ export interface TensorStream {
 export interface ModelView {
   readonly byteLength: number;
   /** Starts to read the bytes `[start, end)`. */
-  read(start: number, end: number, signal?: AbortSignal): ViewReader;
+  read(start: number, end: number, signal?: AbortSignal): Promise<ViewReader>;
 }
 
 /** A range of a model as a file. */

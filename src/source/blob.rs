@@ -6,6 +6,7 @@ use super::stream::{StreamBody, network_error};
 use crate::browser::type_tag::tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
+use futures::future::FutureExt;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::JsCast;
@@ -41,7 +42,9 @@ impl BlobSource {
         if self.siblings.is_empty() {
             return Ok(self);
         }
-        let root = files::find_root(&self.siblings).await?;
+        #[cfg(feature = "js")]
+        crate::browser::deferred::load(crate::deferred::Code::Extras).await?;
+        let root = files::find_root(&self.siblings).boxed_local().await?;
         Ok(match self.siblings.get(root) {
             Some(file) => BlobSource::with_siblings(file.clone(), self.siblings),
             None => self,

@@ -162,10 +162,6 @@ impl<'a> CallGraph<'a> {
         is_reached
     }
 
-    pub fn list(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.functions.iter().map(|f| (&*f.name, f.code.len()))
-    }
-
     /// The module without these ranges, which must be sorted.
     fn without(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<u8> {
         let (mut rest, mut position) = (Vec::with_capacity(self.module.len()), 0);

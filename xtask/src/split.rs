@@ -19,7 +19,7 @@ use weightstream::format::formats;
 use crate::call_graph::CallGraph;
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 2] = [
+pub const PARTS: [Part; 3] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -42,14 +42,33 @@ pub const PARTS: [Part; 2] = [
         paths: &["weightstream::cache::", "weightstream::source::cached::", "weightstream::js::cached_files::"],
         has_formats: false,
     },
+    Part {
+        file: "weightstream_extras.wasm",
+        paths: &[
+            "weightstream::hub::listing::",
+            "weightstream::hub::locate",
+            "weightstream::hub::reply_to",
+            "weightstream::js::file::",
+            "weightstream::js::reading::",
+            "weightstream::js::tensor_reader::",
+            "weightstream::js::view::JsViewReader::",
+            "weightstream::js::view::Pieces::",
+            "weightstream::js::view::read",
+            "weightstream::model::finder::",
+            "weightstream::source::files::find_root",
+        ],
+        has_formats: false,
+    },
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 6] = [
+const MAIN_PATHS: [&str; 8] = [
     "weightstream::codec::zstd::check_lengths",
     "weightstream::cache::key::",
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::user_cache::UserCache::new",
+    "weightstream::js::file::JsFile::open::",
+    "weightstream::js::tensor_reader::<impl weightstream::js::JsLoader>::read_tensors::",
     "weightstream::source::cached::key_function::",
     "weightstream::source::cached::Report::",
 ];
@@ -108,7 +127,7 @@ pub fn entries(module: &[u8]) -> Result<BTreeSet<String>> {
     Ok(graph.entries(&graph.division(part_of_function())))
 }
 
-pub fn part_of_function() -> impl Fn(&str) -> Option<usize> {
+fn part_of_function() -> impl Fn(&str) -> Option<usize> {
     let deferred = formats().iter().filter(|format| format.is_deferred());
     let paths: Vec<_> = deferred.map(|format| format!("weightstream::format::{}::", format.name)).collect();
     move |name| part_of(name, &paths)

@@ -24,7 +24,7 @@ fn vite(app: &Path, tools: &Path) -> Result<()> {
     command::quiet(&mut vite, TOOL_LIMIT)?;
     let assets = fs::read_dir(app.join("vite/assets"))?.collect::<Result<Vec<_>, _>>()?;
     let modules = assets.iter().filter(|asset| asset.path().extension().is_some_and(|e| e == "wasm")).count();
-    ensure!(modules == 3, "vite emits {modules} WebAssembly modules instead of the three parts");
+    ensure!(modules == 4, "vite emits {modules} WebAssembly modules instead of the four parts");
     Ok(())
 }
 

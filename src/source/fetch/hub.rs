@@ -41,6 +41,8 @@ impl FetchSource {
     /// Those of [`locate`](hub::locate); `INVALID_ARGUMENT` for a malformed address.
     pub(crate) async fn located(self) -> Result<Self> {
         let Some(address) = Address::parse(&self.url, &self.client.hub.endpoint)? else { return Ok(self) };
+        #[cfg(feature = "js")]
+        crate::browser::deferred::load(crate::deferred::Code::Extras).await?;
         let located = hub::locate(&address, &Transport(&self)).boxed_local().await?;
         Ok(match located {
             Some(located) => {

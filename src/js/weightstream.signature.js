@@ -74,7 +74,8 @@ export async function verifiedSignature(given, source, how) {
   }
   try {
     const files = await run(async (own) => {
-      const trust = publicKey === undefined ? { roots: rootsOf(certificateChain) } : { key: await importedKey(publicKey) };
+      const trust =
+        publicKey === undefined ? { roots: rootsOf(certificateChain) } : { key: await importedKey(publicKey) };
       const bytes = await requested(url, source, how, Bundle.maxBytes());
       try {
         const bundle = own(Bundle.parse(bytes));

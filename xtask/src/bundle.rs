@@ -1,5 +1,5 @@
-//! Bundles the scripts of the package: one file per entry point with a shared one, so that a page requests few files, one
-//! for each kind of worker, and the module with the worker for browsers as the parts of the entry point `inline`.
+//! Bundles the scripts of the package: one file per entry point with a shared one, so that a page requests few files,
+//! one for each kind of worker, and the module with the worker for browsers as the parts of the entry point `inline`.
 
 use std::fs;
 use std::io::Write;

@@ -92,9 +92,9 @@ impl<'a> CallGraph<'a> {
         self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
     }
 
-    /// Divides the functions among the main part, which has number 0, and others. `part_of` tells in which part the code
-    /// of a function must be, `None` for the part that calls it. The main part has what several parts call, and all that
-    /// its own functions call.
+    /// Divides the functions among the main part, which has number 0, and others. `part_of` tells in which part the
+    /// code of a function must be, `None` for the part that calls it. The main part has what several parts call, and
+    /// all that its own functions call.
     pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
         let fixed: Vec<_> = self.functions.iter().map(|function| part_of(&function.name)).collect();
         let fixed_in = |part: usize| {

@@ -67,7 +67,8 @@ export const unfollowDeferred = (worker) => followers.delete(worker);
  */
 export async function load(number) {
   const source = parts[number];
-  if (typeof source !== "string") return; // another thread has loaded it
+  if (typeof source === "object") return; // another thread has loaded it
+  if (source === undefined) throw new Error("its URL is unknown");
   const part = await compiled(number, source);
   if (typeof parts[number] !== "string") return;
   offerDeferred(parts.map((known, other) => (other === number ? part : known)));

@@ -1,7 +1,7 @@
 // @ts-check
 // What is requested while the module is still loaded: the first bytes of a model, and the script of the cache's worker.
 // The first use of a page then waits for fewer round trips.
-import { CACHE as CACHE_PART } from "./weightstream.deferred.js";
+import { CACHE as CACHE_PART, EXTRAS } from "./weightstream.deferred.js";
 import { ownCache } from "./weightstream.location.js";
 import { init, isReady, loadEarly, startEarly } from "./weightstream.module.js";
 import { textOf } from "./weightstream.url.js";
@@ -15,6 +15,9 @@ const RANGE = "bytes=0-65535";
 
 /** The folder of the cache in the origin private file system, and its database in IndexedDB. */
 const CACHE = "weightstream";
+
+/** Addresses on the usual hub, and URLs of its files. */
+const HUB = /^(hf:|https:\/\/huggingface\.co\/)/i;
 
 /** A request for the head, which the module's own request then uses. Until then, `end` aborts it. */
 export class EarlyHead {
@@ -71,7 +74,7 @@ export class EarlyHead {
 }
 
 /**
- * Loads the code of the cache and starts its worker while the module is loaded, if the module will need them.
+ * Loads the parts of the module that it will need, and starts the worker of the cache, while its main part is loaded.
  *
  * @template {{ source: CheckedSource, options: Pick<CheckedOpenOptions, "cache"> }} T
  * @param {T} ready
@@ -80,6 +83,7 @@ export function withEarlyCache(ready) {
   const { source, options: { cache = "auto" } } = ready;
   const isInWorker = (cache === "auto" && !ownCache()) || cache === "opfs";
   if (typeof source === "string" && cache !== "none" && !ownCache()) loadEarly(CACHE_PART);
+  if (Array.isArray(source) || (typeof source === "string" && HUB.test(source))) loadEarly(EXTRAS);
   if (typeof source === "string" && isInWorker && "Worker" in globalThis) startEarly();
   return ready;
 }

@@ -37,6 +37,9 @@ const FEATURES: [&str; 8] = [
     "--enable-simd",
 ];
 
+/// What is optimised only after the module is split: names must tell functions apart until then.
+const LAST_PASSES: [&str; 3] = ["--duplicate-function-elimination", "--remove-unused-module-elements", "--strip-debug"];
+
 const WASM_OPT_LIMIT: Duration = Duration::from_secs(600);
 
 /// The size of the module in bytes, uncompressed and compressed.
@@ -102,13 +105,8 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     fs::copy(built.join(MODULE), named_module(project))?;
     split_module(built)?;
     if is_optimised {
-        let files = split::PARTS.iter().map(|part| part.file);
-        for file in [MODULE, MAIN].into_iter().chain(files) {
-            optimise(
-                project,
-                &built.join(file),
-                &["--duplicate-function-elimination", "--remove-unused-module-elements"],
-            )?;
+        for file in [MODULE, MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file)) {
+            optimise(project, &built.join(file), &LAST_PASSES)?;
         }
     }
     let sizes = measure(built)?;

@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,7 +15,7 @@ use crate::report::Row;
 use crate::throttle::{MOBILE, ThrottledProxy};
 use e2e::chromium::Chromium;
 use xtask::project::Project;
-use xtask::{command, npm, package};
+use xtask::{package, split};
 
 /// The name of the case on the command line.
 pub(super) const NAME: &str = "first-use";
@@ -34,9 +33,8 @@ const PAYLOAD_BYTES: u64 = 262_144;
 const DIRECTIVES: &str = "location /app/ { add_header Content-Encoding br; add_header Cache-Control no-cache; } \
     types { text/html html; text/javascript js; application/wasm wasm; }";
 
-const BUNDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// A website with a page, a bundle of the package, and a small model, behind a slow connection.
+/// A website with a page, the package, and a small model, behind a slow connection.
 pub(super) struct Site {
     line: ThrottledProxy,
     model: String,
@@ -48,8 +46,9 @@ impl Site {
     pub(super) fn start(project: &Project, package: &Path) -> Result<Site> {
         let folder = tempfile::tempdir()?;
         let (app, page) = (folder.path().join("app"), folder.path().join("page"));
-        bundle(project, package, &app)?;
+        fs::create_dir(&app)?;
         fs::create_dir(&page)?;
+        compress(package, &app)?;
         for name in ["index.html", "first_use.js"] {
             fs::copy(project.root.join("benches/page").join(name), page.join(name))?;
         }
@@ -106,19 +105,19 @@ impl Site {
     }
 }
 
-/// Bundles the scripts of the package, and compresses all files.
-fn bundle(project: &Project, package: &Path, app: &Path) -> Result<()> {
-    let mut esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
-    esbuild.arg(package.join("weightstream.js")).args(["--bundle", "--minify", "--format=esm", "--splitting"]);
-    esbuild.arg(format!("--outdir={}", app.display())).arg("--log-level=error");
-    command::quiet(&mut esbuild, BUNDLE_LIMIT)?;
-    for name in [package::MAIN, package::DEFERRED, "weightstream.worker.js"] {
-        fs::copy(package.join(name), app.join(name))?;
+/// Compresses the files of the package that a page may load.
+fn compress(package: &Path, app: &Path) -> Result<()> {
+    let mut is_shared = false;
+    for file in fs::read_dir(package)? {
+        let file = file?;
+        let name = file.file_name().into_string().map_err(|name| anyhow!("{} is not UTF-8", name.display()))?;
+        let is_shared_script = name.starts_with("weightstream.shared.");
+        is_shared |= is_shared_script;
+        let is_part = name == package::MAIN || split::PARTS.iter().any(|part| part.file == name);
+        if is_part || is_shared_script || ["weightstream.js", "weightstream.worker.js"].contains(&&*name) {
+            fs::write(app.join(name), package::brotli(&fs::read(file.path())?)?)?;
+        }
     }
-    let files = fs::read_dir(app)?.collect::<Result<Vec<_>, _>>()?;
-    ensure!(files.len() > 3, "esbuild wrote no script");
-    for file in files {
-        fs::write(file.path(), package::brotli(&fs::read(file.path())?)?)?;
-    }
+    ensure!(is_shared, "the package has no shared script");
     Ok(())
 }

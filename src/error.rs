@@ -78,7 +78,7 @@ error_kinds! {
 
 /// An error: its kind, what is wrong, and where.
 ///
-/// Each layer adds the parts of [`Place`] that it knows while the error propagates: the parser adds the byte range, the
+/// Each layer adds the parts of [`ErrorContext`] that it knows while the error propagates: the parser adds the byte range, the
 /// loader adds the file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -90,13 +90,13 @@ pub struct Error {
     /// Whether the same request may succeed later.
     pub is_transient: bool,
     /// Where the error occurred.
-    pub place: Box<Place>,
+    pub context: Box<ErrorContext>,
 }
 
 /// Where an error occurred, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct ErrorContext {
     /// The URL or path of the file.
     pub url: Option<String>,
     /// The name of the tensor.
@@ -132,34 +132,34 @@ impl PartialEq for Cause {
 impl Error {
     /// Creates an error. `what` states what is wrong, as a clause without a full stop.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Error { kind, what: what.into(), is_transient: false, place: Box::default() }
+        Error { kind, what: what.into(), is_transient: false, context: Box::default() }
     }
 
     /// Sets the URL or path of the file, unless it is already set.
     #[must_use]
     pub fn in_file(mut self, url: &str) -> Self {
-        self.place.url.get_or_insert_with(|| url.to_owned());
+        self.context.url.get_or_insert_with(|| url.to_owned());
         self
     }
 
     /// Sets the tensor, unless it is already set.
     #[must_use]
     pub fn in_tensor(mut self, name: &str) -> Self {
-        self.place.tensor.get_or_insert_with(|| name.to_owned());
+        self.context.tensor.get_or_insert_with(|| name.to_owned());
         self
     }
 
     /// Sets the byte range of the file, unless it is already set.
     #[must_use]
     pub fn at(mut self, range: Range<u64>) -> Self {
-        self.place.range.get_or_insert(range);
+        self.context.range.get_or_insert(range);
         self
     }
 
     /// Sets the HTTP status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
-        self.place.status = Some(status);
+        self.context.status = Some(status);
         self
     }
 
@@ -173,7 +173,7 @@ impl Error {
     /// Sets the advice to the user, as a full sentence.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
-        self.place.advice = Some(advice.into());
+        self.context.advice = Some(advice.into());
         self
     }
 
@@ -188,9 +188,9 @@ impl Error {
         }
         #[cfg(not(target_arch = "wasm32"))]
         {
-            let mut place = self.place;
-            place.cause = Cause(Some(Arc::new(cause)));
-            Error { place, ..self }
+            let mut context = self.context;
+            context.cause = Cause(Some(Arc::new(cause)));
+            Error { context, ..self }
         }
     }
 
@@ -202,7 +202,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { url, tensor, range, status, advice, .. } = &*self.place;
+        let ErrorContext { url, tensor, range, status, advice, .. } = &*self.context;
         if let Some(url) = url {
             write!(f, "{url}: ")?;
         }
@@ -226,7 +226,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     #[cfg(not(target_arch = "wasm32"))]
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let cause = self.place.cause.0.as_deref()?;
+        let cause = self.context.cause.0.as_deref()?;
         Some(cause)
     }
 }
@@ -261,8 +261,8 @@ mod tests {
     #[test]
     fn the_first_place_is_kept() {
         let error = malformed("x").at(5..6).at(0..100).in_tensor("inner").in_tensor("outer");
-        assert_eq!(error.place.range, Some(5..6));
-        assert_eq!(error.place.tensor.as_deref(), Some("inner"));
+        assert_eq!(error.context.range, Some(5..6));
+        assert_eq!(error.context.tensor.as_deref(), Some("inner"));
     }
 
     #[test]

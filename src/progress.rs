@@ -18,7 +18,7 @@ pub trait Progress {
     }
 
     /// A loader received bytes. The default implementation calls [`Progress::advanced`] for bytes of a tensor.
-    fn arrived(&self, arrived: Arrived<'_>) {
+    fn arrived(&self, arrived: BytesArrived<'_>) {
         if arrived.tensor.is_some() {
             self.advanced(arrived.range.end.saturating_sub(arrived.range.start));
         }
@@ -43,7 +43,7 @@ impl Progress for () {}
 /// Bytes that a loader has just received.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Arrived<'a> {
+pub struct BytesArrived<'a> {
     /// The number of the file in the model.
     pub shard: usize,
     /// The byte range of the file.

@@ -6,7 +6,7 @@ use crate::setters::setters;
 /// The number of retries and the delays between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Policy {
+pub struct RetryPolicy {
     /// Maximum number of consecutive failures. Received bytes reset the count, so that a long download over an unstable
     /// connection can complete. 0 disables retries.
     pub max_attempts: u32,
@@ -21,7 +21,7 @@ pub struct Policy {
     pub stall_ms: u64,
 }
 
-impl Policy {
+impl RetryPolicy {
     setters! {
         with_max_attempts max_attempts: u32;
         with_base_delay_ms base_delay_ms: u64;
@@ -31,10 +31,10 @@ impl Policy {
     }
 }
 
-impl Default for Policy {
+impl Default for RetryPolicy {
     fn default() -> Self {
         // 6 attempts wait about 15 s in total: as long as a switch from Wi-Fi to a mobile network takes.
-        Policy {
+        RetryPolicy {
             max_attempts: 6,
             base_delay_ms: 250,
             max_delay_ms: 8_000,
@@ -48,12 +48,12 @@ impl Default for Policy {
 /// and a user who mistyped a host name should not wait.
 const MAX_ATTEMPTS_BEFORE_FIRST_ANSWER: u32 = 2;
 
-impl Policy {
+impl RetryPolicy {
     /// The delay in milliseconds after `failures` consecutive failures, the last of which is `error`; `None` if it is
     /// not retried. `has_answered` is whether any response for the model was received; an HTTP status counts as
     /// a response. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
     pub(crate) fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
-        let has_answered = has_answered || error.place.status.is_some();
+        let has_answered = has_answered || error.context.status.is_some();
         let allowed =
             if has_answered { self.max_attempts } else { self.max_attempts.min(MAX_ATTEMPTS_BEFORE_FIRST_ANSWER) };
         if !error.is_transient || failures > allowed {
@@ -61,7 +61,7 @@ impl Policy {
         }
         let doubled = self.base_delay_ms.saturating_mul(1 << failures.saturating_sub(1).min(20));
         let own = (doubled.min(self.max_delay_ms) as f64 * (0.5 + random / 2.0)) as u64;
-        match error.place.retry_after_ms {
+        match error.context.retry_after_ms {
             Some(wait) if wait > self.max_retry_after_ms => None,
             // Clients that failed at the same time receive the same time. They must not return together either.
             Some(wait) => {
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn doubles_the_delay_up_to_the_maximum() {
-        let policy = Policy { max_attempts: 9, ..Policy::default() };
+        let policy = RetryPolicy { max_attempts: 9, ..RetryPolicy::default() };
         let delays: Vec<_> = (1..=8).map(|n| policy.delay_ms(&transient(), n, true, 1.0)).collect();
         assert_eq!(delays, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000].map(Some));
         assert_eq!(policy.delay_ms(&transient(), 1, true, 0.0), Some(125));
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn stops_after_the_maximum_number_of_consecutive_failures() {
-        let policy = Policy::default();
+        let policy = RetryPolicy::default();
         assert!(policy.delay_ms(&transient(), 6, true, 0.5).is_some());
         assert_eq!(policy.delay_ms(&transient(), 7, true, 0.5), None);
         assert_eq!(policy.delay_ms(&transient(), 3, false, 0.5), None);
@@ -102,24 +102,24 @@ mod tests {
     #[test]
     fn does_not_retry_permanent_errors() {
         let permanent = Error::new(ErrorKind::Http, "forbidden").with_status(403);
-        assert_eq!(Policy::default().delay_ms(&permanent, 1, true, 0.5), None);
+        assert_eq!(RetryPolicy::default().delay_ms(&permanent, 1, true, 0.5), None);
     }
 
     #[test]
     fn honours_retry_after_up_to_the_maximum() {
         let mut error = transient();
-        error.place.retry_after_ms = Some(5_000);
-        assert_eq!(Policy::default().delay_ms(&error, 1, true, 0.0), Some(5_000));
-        error.place.retry_after_ms = Some(3_600_000);
-        assert_eq!(Policy::default().delay_ms(&error, 1, true, 0.5), None);
+        error.context.retry_after_ms = Some(5_000);
+        assert_eq!(RetryPolicy::default().delay_ms(&error, 1, true, 0.0), Some(5_000));
+        error.context.retry_after_ms = Some(3_600_000);
+        assert_eq!(RetryPolicy::default().delay_ms(&error, 1, true, 0.5), None);
     }
 
     #[test]
     fn spreads_clients_that_receive_the_same_retry_after() {
         let mut error = transient();
         let mut latest = |retry_after_ms, failures| {
-            error.place.retry_after_ms = Some(retry_after_ms);
-            Policy::default().delay_ms(&error, failures, true, 1.0)
+            error.context.retry_after_ms = Some(retry_after_ms);
+            RetryPolicy::default().delay_ms(&error, failures, true, 1.0)
         };
         assert_eq!(latest(5_000, 1), Some(7_500));
         assert_eq!(latest(60_000, 1), Some(68_000)); // at most `max_delay_ms` more

@@ -77,7 +77,7 @@ mod tests {
 
     fn advice(wanted: &str) -> Option<String> {
         let names = ["embeddings.weight", "model.norm.weight", "model.layers.0.bias", "model.layers.1.bias", "Größe"];
-        no_tensor(wanted, names.into_iter()).place.advice.map(|advice| advice.to_string())
+        no_tensor(wanted, names.into_iter()).context.advice.map(|advice| advice.to_string())
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn models_with_wrong_parts_give_the_same_error() {
         if mapped.code() != "NOT_FOUND" {
             let relative = |text: &str| text.replace(&format!("{}/", folder.path().display()), "");
             assert_eq!(relative(&mapped.what), relative(&streamed.what), "{document}");
-            assert_eq!(mapped.place.url.as_deref().map(relative), streamed.place.url, "{document}");
+            assert_eq!(mapped.context.url.as_deref().map(relative), streamed.context.url, "{document}");
         }
         assert_eq!(mapped.kind, streamed.kind, "{document}: {mapped} / {streamed}");
     }

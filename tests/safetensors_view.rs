@@ -217,7 +217,7 @@ fn damaged_tensors_are_not_returned_completely() {
         }
         assert!(reader.remaining() > 0, "all bytes were returned");
     };
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Checksum, Some(tensor.name.as_str())));
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Checksum, Some(tensor.name.as_str())));
     assert!(read.len() as u64 + 4096 >= of_tensor.end - of_tensor.start, "it ends only at the last piece");
 
     // A part of a tensor that fits into the memory limit is verified, too.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_test::*;
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::retry::Policy;
+use weightstream::retry::RetryPolicy;
 use weightstream::source::Source;
 use weightstream::source::fetch::Client;
 use weightstream::source::js_buffer::JsBuffer;
@@ -47,7 +47,7 @@ async fn open(server: &Server) -> Result<WebLoader> {
     let mut client = Client::default();
     client.fetch = Some(server.fetch());
     let source = WebSource::new(&URL.into(), client)?;
-    let retry = Policy::default().with_base_delay_ms(1).with_stall_ms(100);
+    let retry = RetryPolicy::default().with_base_delay_ms(1).with_stall_ms(100);
     Loader::open(source, Options::default().with_retry(retry)).await.map(Rc::new)
 }
 
@@ -129,7 +129,7 @@ async fn a_range_other_than_the_requested_one_is_rejected() {
     for behaviour in ["sends-another-range", "one-byte-more"] {
         let error = open(&serve(behaviour)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::RangeUnsupported, "{error}");
-        assert_eq!(error.place.url.as_deref(), Some(URL));
+        assert_eq!(error.context.url.as_deref(), Some(URL));
     }
 }
 
@@ -138,7 +138,7 @@ async fn a_truncated_body_is_never_returned() {
     let loader = open(&serve("cuts-bodies")).await.unwrap();
     let error = load(&loader, "raw.weight").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
-    assert_eq!(error.place.tensor.as_deref(), Some("raw.weight"));
+    assert_eq!(error.context.tensor.as_deref(), Some("raw.weight"));
 }
 
 #[wasm_bindgen_test]
@@ -172,11 +172,11 @@ async fn a_file_that_changes_during_a_load_is_an_error() {
 #[wasm_bindgen_test]
 async fn http_and_network_errors_state_their_causes() {
     let error = open(&serve("forbids")).await.unwrap_err();
-    assert_eq!((error.kind, error.place.status), (ErrorKind::Http, Some(403)));
+    assert_eq!((error.kind, error.context.status), (ErrorKind::Http, Some(403)));
     let error = open(&serve("fails")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Network);
     assert!(error.to_string().contains("Failed to fetch"), "{error}");
-    assert!(error.place.cause.is_some());
+    assert!(error.context.cause.is_some());
 }
 
 #[wasm_bindgen_test]

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::memory::{MemoryBody, MemorySource};
-use weightstream::source::{Answer, Body, Source};
+use weightstream::source::{Body, RangeResponse, Source};
 use weightstream::{Error, ErrorKind, Result};
 
 /// The behaviour of the network for each request. Later requests succeed.
@@ -115,7 +115,7 @@ impl Source for Scripted {
         Some("m".to_owned())
     }
 
-    async fn read(&self, range: Range<u64>) -> Result<Answer<ScriptedBody>> {
+    async fn read(&self, range: Range<u64>) -> Result<RangeResponse<ScriptedBody>> {
         let behaviour = self.behaviours.borrow_mut().pop().unwrap_or(Behaviour::Pieces(u8::MAX));
         let ignores = matches!(behaviour, Behaviour::IgnoresTheRange);
         if matches!(behaviour, Behaviour::Refuses) {

@@ -1,6 +1,8 @@
 //! Bindings to Web APIs that pages and workers both have, used by the layers above.
 
 #[cfg(feature = "js")]
+pub(crate) mod csp;
+#[cfg(feature = "js")]
 pub(crate) mod deferred;
 #[cfg(feature = "web-workers")]
 pub(crate) mod lock;
@@ -8,8 +10,6 @@ pub(crate) mod lock;
 pub(crate) mod message;
 #[cfg(feature = "web-workers")]
 pub(crate) mod navigator;
-#[cfg(feature = "js")]
-pub(crate) mod policy;
 pub(crate) mod timer;
 pub(crate) mod type_tag;
 #[cfg(feature = "web-workers")]

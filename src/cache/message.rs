@@ -32,7 +32,7 @@ pub(super) enum Request {
 
 /// An answer of the worker.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum CacheReply {
     /// To [`Request::Status`].
     Status(Status),
     /// To [`Request::Open`].
@@ -121,45 +121,45 @@ impl Body for Request {
     }
 }
 
-impl Body for Answer {
+impl Body for CacheReply {
     fn encode(self) -> (Fields, Array) {
         match self {
-            Answer::Status(status) => (status.encode(), Array::new()),
-            Answer::Version(version) => (Fields::of_type("version").with("version", version), Array::new()),
-            Answer::Read { count, next, buffer } => {
+            CacheReply::Status(status) => (status.encode(), Array::new()),
+            CacheReply::Version(version) => (Fields::of_type("version").with("version", version), Array::new()),
+            CacheReply::Read { count, next, buffer } => {
                 let fields = Fields::of_type("read").with_number("count", count).with_number("next", next);
                 (fields.with("buffer", &buffer), Array::of1(&buffer))
             }
-            Answer::Written { buffer } => (Fields::of_type("written").with("buffer", &buffer), Array::of1(&buffer)),
-            Answer::Locations(locations) => {
+            CacheReply::Written { buffer } => (Fields::of_type("written").with("buffer", &buffer), Array::of1(&buffer)),
+            CacheReply::Locations(locations) => {
                 let item = |location: Option<ContentLocation>| location.map_or(JsValue::UNDEFINED, encode_location);
                 let items: Array = locations.into_iter().map(item).collect();
                 (Fields::of_type("locations").with("items", items), Array::new())
             }
-            Answer::Files(files) => {
+            CacheReply::Files(files) => {
                 let items: Array = files.into_iter().map(encode_file).collect();
                 (Fields::of_type("files").with("items", items), Array::new())
             }
-            Answer::Done => (Fields::of_type("done"), Array::new()),
-            Answer::Failed { message } => (Fields::of_type("failed").with("message", message), Array::new()),
+            CacheReply::Done => (Fields::of_type("done"), Array::new()),
+            CacheReply::Failed { message } => (Fields::of_type("failed").with("message", message), Array::new()),
         }
     }
 
     fn decode(fields: &Fields) -> Option<Self> {
         let items = || fields.object::<Array>("items").map(|items| items.into_iter().map(Fields::of));
         Some(match fields.kind()?.as_str() {
-            Status::TYPE => Answer::Status(Status::decode(fields)?),
-            "version" => Answer::Version(fields.text("version")),
-            "read" => Answer::Read {
+            Status::TYPE => CacheReply::Status(Status::decode(fields)?),
+            "version" => CacheReply::Version(fields.text("version")),
+            "read" => CacheReply::Read {
                 count: fields.number("count")?,
                 next: fields.number("next")?,
                 buffer: fields.object("buffer")?,
             },
-            "written" => Answer::Written { buffer: fields.object("buffer")? },
-            "locations" => Answer::Locations(items()?.map(|item| decode_location(&item?)).collect()),
-            "files" => Answer::Files(items()?.map(|item| decode_file(&item?)).collect::<Option<_>>()?),
-            "done" => Answer::Done,
-            "failed" => Answer::Failed { message: fields.text("message")? },
+            "written" => CacheReply::Written { buffer: fields.object("buffer")? },
+            "locations" => CacheReply::Locations(items()?.map(|item| decode_location(&item?)).collect()),
+            "files" => CacheReply::Files(items()?.map(|item| decode_file(&item?)).collect::<Option<_>>()?),
+            "done" => CacheReply::Done,
+            "failed" => CacheReply::Failed { message: fields.text("message")? },
             _ => return None,
         })
     }

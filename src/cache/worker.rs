@@ -3,7 +3,7 @@
 use super::backend::CacheBackend;
 use super::content_index::ContentId;
 use super::kv_cache::KvCache;
-use super::message::{Answer, Request};
+use super::message::{CacheReply, Request};
 use super::opfs::{Directory, storage_error};
 use super::status::Status;
 use super::store::{BroadcastChannel, Store};
@@ -67,7 +67,7 @@ pub(super) fn run_kv_cache(
     cache: Result<KvCache>,
     opfs_error: Option<Error>,
     events: mpsc::UnboundedReceiver<Event>,
-    post: Box<dyn Fn(Message<Answer>)>,
+    post: Box<dyn Fn(Message<CacheReply>)>,
 ) -> LocalBoxFuture<'static, ()> {
     run(cache, opfs_error, events, post).boxed_local()
 }
@@ -78,7 +78,7 @@ async fn run<K: CacheBackend>(
     mut store: Result<K>,
     opfs_error: Option<Error>,
     mut events: mpsc::UnboundedReceiver<Event>,
-    post: Box<dyn Fn(Message<Answer>)>,
+    post: Box<dyn Fn(Message<CacheReply>)>,
 ) {
     // Holds a copy of a piece in wasm memory while its checksum is computed and it is written.
     let mut scratch = Vec::new();
@@ -103,11 +103,11 @@ async fn run<K: CacheBackend>(
             (Some(Event::LogRequested(_)), Err(_)) => {}
             (Some(Event::Message(Message { number, body })), store) => {
                 let answer = match (body, store) {
-                    (Request::Status, store) => Ok(Answer::Status(Status::of(store, opfs_error.as_ref()))),
+                    (Request::Status, store) => Ok(CacheReply::Status(Status::of(store, opfs_error.as_ref()))),
                     (request, Ok(store)) => serve(store, request, &mut scratch).await,
                     (request, Err(error)) => answer_without_cache(&request).ok_or_else(|| error.clone()),
                 };
-                let body = answer.unwrap_or_else(|error| Answer::Failed { message: error.what });
+                let body = answer.unwrap_or_else(|error| CacheReply::Failed { message: error.what });
                 post(Message { number, body });
             }
         }
@@ -115,47 +115,47 @@ async fn run<K: CacheBackend>(
 }
 
 /// The answer if there is no cache. Listing and deletion succeed, because the cache is empty.
-fn answer_without_cache(request: &Request) -> Option<Answer> {
+fn answer_without_cache(request: &Request) -> Option<CacheReply> {
     match request {
-        Request::List => Some(Answer::Files(Vec::new())),
-        Request::Clear | Request::Delete { .. } => Some(Answer::Done),
+        Request::List => Some(CacheReply::Files(Vec::new())),
+        Request::Clear | Request::Delete { .. } => Some(CacheReply::Done),
         _ => None,
     }
 }
 
-async fn serve(store: &mut impl CacheBackend, request: Request, scratch: &mut Vec<u8>) -> Result<Answer> {
+async fn serve(store: &mut impl CacheBackend, request: Request, scratch: &mut Vec<u8>) -> Result<CacheReply> {
     Ok(match request {
-        Request::Status => Answer::Done, // `run` has answered
-        Request::Open { url } => Answer::Version(store.version(&url).await?),
+        Request::Status => CacheReply::Done, // `run` has answered
+        Request::Open { url } => CacheReply::Version(store.version(&url).await?),
         Request::Read { url, version, start, end, end_of_interest, buffer } => {
             let (count, next) = store.read(&url, &version, start..end, end_of_interest, &buffer).await?;
-            Answer::Read { count, next, buffer }
+            CacheReply::Read { count, next, buffer }
         }
         Request::Write { url, version, start, byte_length, buffer } => {
             let bytes = Uint8Array::new(&buffer).subarray(0, byte_length as u32);
             scratch.resize(bytes.length() as usize, 0);
             bytes.copy_to(scratch);
             store.write(&url, &version, start, scratch).await?;
-            Answer::Written { buffer }
+            CacheReply::Written { buffer }
         }
         Request::Note { content, url, version, start, byte_length } => {
             if let Some(content) = parse_content(&content) {
                 store.note(&content, &url, &version, start..start.saturating_add(byte_length)).await?;
             }
-            Answer::Done
+            CacheReply::Done
         }
         Request::Locate { contents } => {
             let contents: Vec<_> = contents.iter().map(|content| parse_content(content)).collect();
-            Answer::Locations(store.locate(&contents).await?)
+            CacheReply::Locations(store.locate(&contents).await?)
         }
         Request::Delete { url, version } => {
             store.delete(&url, version.as_deref()).await?;
-            Answer::Done
+            CacheReply::Done
         }
-        Request::List => Answer::Files(store.list().await?),
+        Request::List => CacheReply::Files(store.list().await?),
         Request::Clear => {
             store.clear().await?;
-            Answer::Done
+            CacheReply::Done
         }
     })
 }
@@ -164,7 +164,7 @@ fn parse_content(text: &str) -> Option<ContentId> {
     blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
 }
 
-fn post(answer: Message<Answer>) {
+fn post(answer: Message<CacheReply>) {
     let scope: Scope = js_sys::global().unchecked_into();
     // If this fails, the page's request times out and the page stops using the cache.
     let (message, transferred) = answer.encode();

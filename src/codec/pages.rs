@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(check(100..612), Ok(()));
         assert_eq!(check(868..1200), Ok(()));
         let error = check(612..868).unwrap_err();
-        assert_eq!((error.kind, error.place.range), (ErrorKind::Checksum, Some(612..868)));
+        assert_eq!((error.kind, error.context.range), (ErrorKind::Checksum, Some(612..868)));
         assert_eq!(check(613..868), Ok(())); // an incomplete page is not verified
     }
 

@@ -1,6 +1,6 @@
 //! The registry entry of a format.
 
-use super::checksum::StretchChecksum;
+use super::checksum::RangeChecksum;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::padding::PaddingCheck;
@@ -52,7 +52,7 @@ impl Format {
     ///
     /// # Errors
     /// As for [`Format::parse`].
-    pub fn stretch_checksums(&self, window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    pub fn stretch_checksums(&self, window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
         (self.parser.checksums)(window)
     }
 
@@ -100,7 +100,7 @@ pub(crate) struct Parser {
     /// Reads the header and index. Never allocates more than the size of the file because of a count in it.
     pub(crate) parse: fn(&Window) -> Result<Parsed, Stop>,
     /// Lists the checksums of byte ranges of the file, from its head and its length.
-    pub(crate) checksums: fn(&Window) -> Result<Vec<StretchChecksum>, Stop>,
+    pub(crate) checksums: fn(&Window) -> Result<Vec<RangeChecksum>, Stop>,
     /// Checks the marks at the end of the file.
     pub(crate) check_tail: fn(&Window) -> Result<(), Stop>,
     /// The padding that must be zero; `None` if the format or the version does not require it.

@@ -52,7 +52,7 @@ pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
-pub use checksum::{Stated, StretchChecksum};
+pub use checksum::{Expected, RangeChecksum};
 pub(crate) use entry::FileNames;
 pub use entry::Format;
 
@@ -157,7 +157,7 @@ pub fn parse(window: &Window) -> Result<Parsed, Stop> {
 /// # Errors
 /// As for [`parse`].
 #[doc(hidden)]
-pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+pub fn checksums(window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
     (parser_of(window)?.checksums)(window)
 }
 

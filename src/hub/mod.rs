@@ -16,7 +16,7 @@ pub(crate) use redirect::Redirect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::names;
-use crate::retry::Policy;
+use crate::retry::RetryPolicy;
 use crate::source::answer::status_error;
 use listing::Listing;
 use std::collections::HashMap;
@@ -226,7 +226,7 @@ async fn list(address: &Address, transport: &impl Transport) -> Result<Option<Li
 /// # Errors
 /// `HTTP` for a response that denies access to the repository; those of the transport.
 async fn reply_to(address: &Address, url: &str, accept: &str, transport: &impl Transport) -> Result<Reply> {
-    let policy = Policy::default();
+    let policy = RetryPolicy::default();
     let mut failures = 0;
     loop {
         let error = match transport.get(url, accept).await {

@@ -3,7 +3,7 @@
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
 use super::cached_files;
-use super::promise::deferred_promise;
+use super::promise::{Stop, deferred_promise};
 use crate::cache::client::Client;
 use crate::cache::{UserCache, key};
 use crate::deferred::Code;
@@ -23,7 +23,7 @@ pub fn set(object: JsValue) {
 /// credentials is listed once for each of them.
 #[wasm_bindgen(js_name = cacheList)]
 pub fn list() -> Promise {
-    deferred_promise(Code::Cache, cached_files::list)
+    deferred_promise(Code::Cache, Stop::default(), cached_files::list)
 }
 
 /// The names under which the file at an absolute URL may be cached. `name` is what the caller passed, which may be a
@@ -36,13 +36,13 @@ pub fn names(url: String, name: String) -> Vec<String> {
 /// Deletes the files with these names, for all credentials that they were read with.
 #[wasm_bindgen(js_name = cacheDelete)]
 pub fn delete(names: Vec<String>) -> Promise {
-    deferred_promise(Code::Cache, move || cached_files::delete(names))
+    deferred_promise(Code::Cache, Stop::default(), move || cached_files::delete(names))
 }
 
 /// Deletes all cached files.
 #[wasm_bindgen(js_name = cacheClear)]
 pub fn clear() -> Promise {
-    deferred_promise(Code::Cache, cached_files::clear)
+    deferred_promise(Code::Cache, Stop::default(), cached_files::clear)
 }
 
 /// Resolves to an array that tells for each URL whether all bytes of its file are cached. If `forgets`, the files are
@@ -51,5 +51,5 @@ pub fn clear() -> Promise {
 /// The lengths in the list include the overhead of the storage, so a file that lacks less than that counts as complete.
 #[wasm_bindgen(js_name = cacheFind)]
 pub fn find(urls: Array, options: JsValue, forgets: bool) -> Promise {
-    deferred_promise(Code::Cache, move || cached_files::find(urls, options, forgets))
+    deferred_promise(Code::Cache, Stop::default(), move || cached_files::find(urls, options, forgets))
 }

@@ -27,32 +27,32 @@ impl Failure {
     /// The URL or path of the file.
     #[wasm_bindgen(getter)]
     pub fn url(&self) -> Option<String> {
-        self.0.place.url.clone()
+        self.0.context.url.clone()
     }
 
     /// The name of the tensor.
     #[wasm_bindgen(getter)]
     pub fn tensor(&self) -> Option<String> {
-        self.0.place.tensor.clone()
+        self.0.context.tensor.clone()
     }
 
     /// The byte range in the file, `[start, end)`.
     #[wasm_bindgen(getter)]
     pub fn range(&self) -> Option<Array> {
-        let range = self.0.place.range.as_ref()?;
+        let range = self.0.context.range.as_ref()?;
         Some(Array::of2(&value::from_u64(range.start), &value::from_u64(range.end)))
     }
 
     /// The HTTP status.
     #[wasm_bindgen(getter)]
     pub fn status(&self) -> Option<u16> {
-        self.0.place.status
+        self.0.context.status
     }
 
     /// The exception that caused the error.
     #[wasm_bindgen(getter)]
     pub fn cause(&self) -> JsValue {
-        self.0.place.cause.clone().unwrap_or(JsValue::UNDEFINED)
+        self.0.context.cause.clone().unwrap_or(JsValue::UNDEFINED)
     }
 }
 

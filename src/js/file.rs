@@ -4,13 +4,13 @@
 
 use super::cancel::{self, CloseSignal};
 use super::progress::{FILE, ProgressReporter};
-use super::promise::deferred_promise;
+use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
 use super::{options, value};
 use crate::deferred::Code;
 use crate::error::{Error, ErrorKind};
 use crate::loader::{FileReader, RemoteFile, Stats};
-use crate::progress::{Arrived, Progress};
+use crate::progress::{BytesArrived, Progress};
 use crate::source::Buffer;
 use crate::source::cached::Report;
 use crate::source::js_buffer::JsBuffer;
@@ -48,7 +48,7 @@ impl JsFile {
     /// Opens a file. `source` and `options` are those of `openFile`, as `weightstream.options.js` has checked and
     /// converted them.
     pub fn open(source: JsValue, options: JsValue) -> Promise {
-        deferred_promise(Code::Extras, move || opened(source, options))
+        deferred_promise(Code::Extras, Stop::default(), move || opened(source, options))
     }
 
     /// The length in bytes; `undefined` if the server does not state it.
@@ -196,7 +196,7 @@ impl std::fmt::Debug for JsFileReader {
 }
 
 fn report(reporter: &ProgressReporter, range: Range<u64>) {
-    reporter.arrived(Arrived { shard: 0, range, connection: 0, tensor: None });
+    reporter.arrived(BytesArrived { shard: 0, range, connection: 0, tensor: None });
 }
 
 fn closed_error() -> Error {

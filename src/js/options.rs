@@ -6,9 +6,9 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::Hub;
 use crate::index::Digest;
-use crate::loader::{self, Digests, Order, Signature, TensorRequest, TensorsRequest};
+use crate::loader::{self, Digests, Order, SignedDigests, TensorRequest, TensorsRequest};
 use crate::names;
-use crate::retry::Policy;
+use crate::retry::RetryPolicy;
 use crate::signature::SignedFiles;
 use crate::source::PartUrls;
 use crate::source::cached::KeyFunction;
@@ -53,10 +53,10 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
 /// The options of `openFile`.
 pub(super) struct FileSettings {
     pub(super) client: Client,
-    pub(super) retry: Policy,
+    pub(super) retry: RetryPolicy,
     /// The digest of the whole file.
     pub(super) digest: Option<Digest>,
-    pub(super) signature: Option<Signature>,
+    pub(super) signature: Option<SignedDigests>,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<js_sys::Function>,
     pub(super) cache: Option<CacheOption>,
@@ -142,7 +142,7 @@ fn part_urls(options: &JsValue) -> PartUrls {
         let returned = function.call2(&JsValue::UNDEFINED, &path.into(), &url.into()).map_err(|thrown| {
             let what = "`partUrl` threw an exception for this URL";
             let mut error = Error::new(ErrorKind::InvalidArgument, what).in_file(url);
-            error.place.cause = Some(thrown);
+            error.context.cause = Some(thrown);
             error
         })?;
         Ok(returned.as_string())
@@ -169,10 +169,10 @@ fn loader_options(source: &JsValue, options: &JsValue) -> Result<loader::Options
     })
 }
 
-fn retry(options: &JsValue) -> Policy {
-    let policy = Policy::default();
+fn retry(options: &JsValue) -> RetryPolicy {
+    let policy = RetryPolicy::default();
     let attempts = number(options, "attempts").map(|attempts| attempts.min(u64::from(u32::MAX)) as u32);
-    Policy {
+    RetryPolicy {
         max_attempts: attempts.unwrap_or(policy.max_attempts),
         base_delay_ms: number(options, "baseDelay").unwrap_or(policy.base_delay_ms),
         max_delay_ms: number(options, "maxDelay").unwrap_or(policy.max_delay_ms),
@@ -194,7 +194,7 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
 
 /// What a signature states, which `weightstream.signature.js` has verified. Unless the caller states the path of the
 /// file at `source`, it is the one relative to the signature.
-fn signature(source: &JsValue, options: &JsValue) -> Result<Option<Signature>> {
+fn signature(source: &JsValue, options: &JsValue) -> Result<Option<SignedDigests>> {
     let Some(signature) = field(options, "signature") else { return Ok(None) };
     let mut files = SignedFiles::default();
     let listed: Array = object(&signature, "files").unwrap_or_default();
@@ -206,7 +206,7 @@ fn signature(source: &JsValue, options: &JsValue) -> Result<Option<Signature>> {
     }
     let below = || names::path_below(&text(&signature, "url")?, &source.as_string()?);
     let path = text(&signature, "path").or_else(below);
-    Ok(Some(Signature::default().with_files(Arc::new(files)).with_path(path)))
+    Ok(Some(SignedDigests::default().with_files(Arc::new(files)).with_path(path)))
 }
 
 fn cache(options: &JsValue, is_url: bool) -> Result<Option<CacheOption>> {

@@ -2,7 +2,7 @@
 
 use super::value;
 use crate::loader::Stats;
-use crate::progress::{Arrived, Progress};
+use crate::progress::{BytesArrived, Progress};
 use js_sys::{Array, Function};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -109,7 +109,7 @@ impl Progress for ProgressReporter {
         self.report(now(), None);
     }
 
-    fn arrived(&self, arrived: Arrived<'_>) {
+    fn arrived(&self, arrived: BytesArrived<'_>) {
         if self.on_progress.is_none() {
             return;
         }
@@ -130,8 +130,8 @@ impl Progress for ProgressReporter {
 }
 
 impl State {
-    fn add(&mut self, arrived: Arrived<'_>) {
-        let Arrived { shard, range, connection, tensor } = arrived;
+    fn add(&mut self, arrived: BytesArrived<'_>) {
+        let BytesArrived { shard, range, connection, tensor } = arrived;
         if tensor.is_some() || self.counts_all {
             self.loaded += range.end - range.start;
         }

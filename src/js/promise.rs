@@ -1,12 +1,13 @@
 //! Promises for futures.
 
-use super::failure::failure;
+use super::cancel::{self, CloseSignal};
 use crate::browser::deferred;
 use crate::deferred::Code;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
+use web_sys::AbortSignal;
 
 /// Runs `work` and returns its promise. It is boxed, because the code that settles a promise is generated for each type
 /// of future, and takes kilobytes of a module.
@@ -16,13 +17,20 @@ pub(super) fn future_to_promise(work: impl Future<Output = Result<JsValue, JsVal
 }
 
 /// Runs `work` after the deferred code that it belongs to is loaded, and returns its promise. The call of `work` must
-/// do no more than create the future.
-pub(super) fn deferred_promise<F>(code: Code, work: impl FnOnce() -> F + 'static) -> Promise
+/// do no more than create the future. Until then, `stop` ends the call.
+pub(super) fn deferred_promise<F>(code: Code, stop: Stop, work: impl FnOnce() -> F + 'static) -> Promise
 where
     F: Future<Output = Result<JsValue, JsValue>> + 'static,
 {
     future_to_promise(async move {
-        deferred::load(code).await.map_err(failure)?;
+        cancel::run_until_stopped(stop.signal, &stop.close_signal, deferred::load(code)).await?;
         work().boxed_local().await
     })
+}
+
+/// What ends a call.
+#[derive(Default)]
+pub(super) struct Stop {
+    pub(super) signal: Option<AbortSignal>,
+    pub(super) close_signal: CloseSignal,
 }

@@ -4,7 +4,7 @@
 
 use super::JsLoader;
 use super::cancel::{self, CloseSignal};
-use super::promise::deferred_promise;
+use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
 use super::value;
 use crate::deferred::Code;
@@ -45,7 +45,8 @@ impl JsLoader {
             Some([first, end]) => Some(*first as u64..*end as u64),
             _ => None,
         };
-        deferred_promise(Code::Extras, move || opened(loader, names, rows, order, signal, close_signal))
+        let stop = Stop { signal: signal.clone(), close_signal: close_signal.clone() };
+        deferred_promise(Code::Extras, stop, move || opened(loader, names, rows, order, signal, close_signal))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::JsLoader;
 use super::cancel::{self, CloseSignal};
-use super::promise::{deferred_promise, future_to_promise};
+use super::promise::{Stop, deferred_promise, future_to_promise};
 use super::reading::Reading;
 use crate::deferred::Code;
 use crate::error::Result;
@@ -77,7 +77,8 @@ impl JsView {
     /// Resolves to a reader of the bytes `[start, end)`. Requests none of them yet.
     pub fn read(&self, start: f64, end: f64, signal: Option<web_sys::AbortSignal>) -> Promise {
         let (view, close_signal) = (self.view.clone(), self.close_signal.clone());
-        deferred_promise(Code::Extras, move || async move {
+        let stop = Stop { signal: signal.clone(), close_signal: close_signal.clone() };
+        deferred_promise(Code::Extras, stop, move || async move {
             let view = view.upgrade().ok_or_else(|| super::failure(cancel::closed_error()))?;
             let pieces = Pieces { reader: view.read(start as u64..end as u64), buffer: None };
             Ok(JsViewReader(Reading::new(pieces, signal, close_signal, cancel::closed_error)).into())

@@ -3,6 +3,7 @@
 // runs in the instance of the main part, whose memory and table it uses. A module that is not split has none.
 import { setDeferred } from "./weightstream_glue.js";
 import { currentExports, messageOf } from "./weightstream.guard.js";
+import { released } from "./weightstream.location.js";
 import { offlineAdvice } from "./weightstream.policy.js";
 
 /** @import { PackageWorker } from "./weightstream_glue.js" */
@@ -11,10 +12,16 @@ import { offlineAdvice } from "./weightstream.policy.js";
 export const CACHE = 1;
 export const EXTRAS = 2;
 
+/** How long a part may take to arrive. */
+const MAX_WAIT_MS = 30_000;
+
 /** @typedef {string | WebAssembly.Module} Part The URL of a part, or the compiled part. */
 
 /** @type {Part[]} */
 let parts = [];
+
+/** @type {Set<number>} The parts that the current instance has. */
+let attached = new Set();
 
 /** @type {Map<number, Promise<WebAssembly.Module>>} */
 const compiling = new Map();
@@ -26,21 +33,38 @@ const followers = new Set();
 export const isSplit = () => currentExports !== undefined && "table0" in currentExports;
 
 /**
+ * Whether the code of a part can be called.
+ *
+ * @param {number} number
+ */
+export const isLoaded = (number) => !isSplit() || attached.has(number);
+
+/**
  * Sets where the parts are. Another thread, which has the same module, may have loaded some already.
  *
  * @param {Part[]} given
  */
 export function offerDeferred(given) {
-  const known = parts;
-  parts = given.map((part, number) => (typeof known[number] === "object" ? known[number] : part));
-  if (isSplit()) parts.forEach((part, number) => part !== known[number] && attach(part));
+  parts = given.map((part, number) => {
+    const known = parts[number];
+    return typeof known === "object" ? known : part;
+  });
 }
 
 /** Prepares a new instance of the module. */
 export function prepareDeferred() {
+  attached = new Set();
+  if (isSplit()) setDeferred(load);
+}
+
+/** Gives the instance of a worker the parts that are loaded already. Pages may not do this synchronously. */
+export function attachLoaded() {
   if (!isSplit()) return;
-  setDeferred(load);
-  parts.forEach(attach);
+  parts.forEach((part, number) => {
+    if (typeof part !== "object" || attached.has(number)) return;
+    new WebAssembly.Instance(part, imports());
+    attached.add(number);
+  });
 }
 
 /**
@@ -61,21 +85,28 @@ export function followDeferred(worker) {
 export const unfollowDeferred = (worker) => followers.delete(worker);
 
 /**
- * Loads a part. It may be called before the module has started.
+ * Loads a part, and puts its functions into the table of the instance.
  *
  * @param {number} number
  */
-export async function load(number) {
+async function load(number) {
+  if (attached.has(number)) return;
   const source = parts[number];
-  if (typeof source === "object") return; // another thread has loaded it
   if (source === undefined) throw new Error("its URL is unknown");
-  const part = await compiled(number, source);
-  if (typeof parts[number] !== "string") return;
-  offerDeferred(parts.map((known, other) => (other === number ? part : known)));
+  const part = typeof source === "string" ? await compiled(number, source) : source;
+  const of = attached;
+  await WebAssembly.instantiate(part, imports());
+  of.add(number); // of the instance that was running: another one has parts of its own
+  if (typeof parts[number] === "object") return;
+  parts = parts.map((known, other) => (other === number ? part : known));
   for (const worker of followers) worker.postMessage({ deferred: parts });
 }
 
+const imports = () => ({ main: /** @type {WebAssembly.ModuleImports} */ (currentExports) });
+
 /**
+ * Compiles a part. It may be called before the module has started.
+ *
  * @param {number} number
  * @param {string} url
  */
@@ -91,20 +122,19 @@ export function compiled(number, url) {
 
 /** @param {string} url */
 async function compile(url) {
-  const response = await fetch(url, { credentials: "same-origin" }).catch((cause) => {
-    throw new Error(`${url}: ${messageOf(cause)}. ${offlineAdvice()}`.trim(), { cause });
-  });
-  if (!response.ok) throw new Error(`${url}: the server responded with status ${response.status}`);
-  const isWasm = response.headers.get("Content-Type") === "application/wasm";
-  return isWasm ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
-}
-
-/**
- * Puts the functions of a part into the table of the instance.
- *
- * @param {Part | undefined} part
- */
-function attach(part) {
-  if (typeof part !== "object") return;
-  new WebAssembly.Instance(part, { main: /** @type {WebAssembly.ModuleImports} */ (currentExports) });
+  const stop = new AbortController();
+  const timer = released(setTimeout(() => stop.abort(new Error(`no answer in ${MAX_WAIT_MS / 1000} s`)), MAX_WAIT_MS));
+  try {
+    const response = await fetch(url, { credentials: "same-origin", signal: stop.signal });
+    if (!response.ok) throw new Error(`the server responded with status ${response.status}`);
+    const isWasm = response.headers.get("Content-Type") === "application/wasm";
+    return await (isWasm
+      ? WebAssembly.compileStreaming(response)
+      : WebAssembly.compile(await response.arrayBuffer()));
+  } catch (cause) {
+    const advice = offlineAdvice();
+    throw new Error(`${url}: ${messageOf(cause)}${advice && `. ${advice}`}`, { cause });
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -1,6 +1,7 @@
 // @ts-check
 // The page's end of a loader in a worker: the methods of the loader in WebAssembly, as messages. The worker's end is in
 // weightstream.worker.js.
+import { unfollowDeferred } from "./weightstream.deferred.js";
 import { closedLoader, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { hold, released } from "./weightstream.location.js";
@@ -126,15 +127,21 @@ function takeIdleWorker() {
 
 /** @param {PackageWorker} worker */
 function keepIdle(worker) {
-  if (idleWorker) return worker.terminate();
+  if (idleWorker) return end(worker);
   const drop = () => {
     if (idleWorker?.worker === worker) takeIdleWorker();
-    worker.terminate();
+    end(worker);
   };
   worker.onmessage = ({ data }) => data.crash && drop();
   worker.onerror = worker.onmessageerror = drop;
   const timer = released(setTimeout(drop, IDLE_TIMEOUT_MS)); // an idle worker must not keep the process running
   idleWorker = { worker, startError: Promise.resolve(undefined), timer };
+}
+
+/** @param {PackageWorker} worker */
+function end(worker) {
+  worker.terminate();
+  unfollowDeferred(worker);
 }
 
 /**
@@ -172,7 +179,7 @@ class RemoteLoader {
     this.#onProgress = onProgress;
     this.#startError = startError.then((reason) => {
       if (reason !== undefined) {
-        worker.terminate();
+        end(worker);
         return reason;
       }
       worker.onmessage = ({ data }) => this.#receive(data);
@@ -439,7 +446,7 @@ class RemoteLoader {
 
   /** @param {ErrorFields} fields */
   #crashed(fields) {
-    this.#worker.terminate();
+    end(this.#worker);
     this.#release();
     this.#lose(fail(fields));
   }

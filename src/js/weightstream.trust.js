@@ -32,6 +32,9 @@ export async function importedKey(key) {
     if (!given.usages.includes("verify")) throw invalid('`signature.publicKey` is a CryptoKey without "verify"');
     return given;
   }
+  if (typeof key === "string" && key.includes("PRIVATE KEY-----")) {
+    throw invalid("`signature.publicKey` is a private key, which must not be in a page: pass its public key");
+  }
   const bytes = typeof key === "string" ? readPem("publicKey", () => publicKeyInPem(key)) : key;
   const isSpki = isBytes(bytes);
   // Of a JWK, only what makes a public key: other fields may restrict its use.

@@ -13,7 +13,9 @@ import {
   setWorkers,
   thisModule,
 } from "./weightstream_glue.js";
-import { followDeferred, offerDeferred, prepareDeferred, unfollowDeferred } from "./weightstream.deferred.js";
+import {
+  CACHE, attachLoaded, followDeferred, isLoaded, offerDeferred, prepareDeferred, unfollowDeferred,
+} from "./weightstream.deferred.js";
 import { crashFields, recordPanic, whenCrashed } from "./weightstream.guard.js";
 import { startWorker } from "./weightstream.policy.js";
 import { ownCache, ownOptions } from "./weightstream.location.js";
@@ -34,6 +36,7 @@ scope.addEventListener?.("message", (event) => {
   if (!event.data.deferred) return;
   event.stopImmediatePropagation();
   offerDeferred(event.data.deferred);
+  attachLoaded();
 });
 
 scope.onmessage = ({ data }) => {
@@ -41,6 +44,7 @@ scope.onmessage = ({ data }) => {
   initSync({ module });
   onCrash(recordPanic);
   prepareDeferred();
+  attachLoaded();
   whenCrashed(({ what }) => throwLater(what));
   ({ cache: serveCache, jobs: serveJobs, loader: serveLoader })[role]();
 };
@@ -259,7 +263,7 @@ function serveLoader() {
     loader?.close();
     loader = view = undefined;
     readers.clear();
-    if (isCached) await cacheList().catch(() => {}); // resolves after all earlier writes
+    if (isCached && isLoaded(CACHE)) await cacheList().catch(() => {}); // resolves after all earlier writes
     scope.postMessage({ hasEnded: true });
   }
 }

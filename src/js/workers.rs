@@ -3,7 +3,7 @@
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
-use crate::browser::{deferred, policy, worker};
+use crate::browser::{csp, deferred, worker};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
 
@@ -23,7 +23,7 @@ pub fn set_deferred(load: Function) {
 /// Sets the function that resolves to whether a request for a URL has violated the page's Content-Security-Policy.
 #[wasm_bindgen(js_name = setPolicy)]
 pub fn set_policy(is_forbidden: Function) {
-    policy::set(is_forbidden);
+    csp::set(is_forbidden);
 }
 
 /// The compiled module of this instance, for workers that JavaScript starts.

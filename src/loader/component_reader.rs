@@ -104,7 +104,7 @@ impl<S: Source> PreparedComponent<S> {
         };
         let (mut pages, mut stored) = (None, own.clone());
         if let Some(table) = component.checking_pages(is_complete).filter(|_| loader.options.verify) {
-            file.read_pages(table).await.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?;
+            file.read_pages(table).await.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?;
             pages = file.known_pages(table).map(PageChecker::new);
             stored = pages.as_ref().map_or(stored.clone(), |pages| pages.pages().around(&stored));
         }
@@ -180,7 +180,7 @@ impl<S: Source> ComponentReader<S> {
     /// digest.
     pub(crate) async fn fill(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
         let filled = self.fill_unplaced(into, at).await;
-        filled.map_err(|e| self.file.blame(e.in_tensor(&self.tensor_name)))
+        filled.map_err(|e| self.file.reject_if_corrupt(e.in_tensor(&self.tensor_name)))
     }
 
     async fn fill_unplaced(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
@@ -244,7 +244,7 @@ impl<S: Source> ComponentReader<S> {
             match self.advance(emit).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(self.verified),
-                Err(error) => return Err(self.file.blame(error.in_tensor(&self.tensor_name))),
+                Err(error) => return Err(self.file.reject_if_corrupt(error.in_tensor(&self.tensor_name))),
             }
         }
     }

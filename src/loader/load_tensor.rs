@@ -121,7 +121,7 @@ impl<S: Source> Loader<S> {
         if let [component] = tensor.components.as_slice() {
             let file = self.file_of(tensor)?;
             let cut = file.cut(component, &rows.bytes).await;
-            if let Some(cut) = cut.map_err(|e| file.blame(e.in_tensor(&tensor.name)))? {
+            if let Some(cut) = cut.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))? {
                 return Ok(rows.clone().cut(tensor, cut));
             }
         }

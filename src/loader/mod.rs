@@ -35,7 +35,7 @@ pub(crate) use dense::Expansion;
 pub use digests::Digests;
 pub(crate) use loaded::check_indices;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, TensorsRequest, Verified};
-pub use options::{Options, Signature};
+pub use options::{Options, SignedDigests};
 pub use pieces::PieceReader;
 pub use remote_file::{FileReader, RemoteFile};
 #[cfg(feature = "safetensors")]

@@ -2,7 +2,7 @@
 
 use crate::loader::digests::Digests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
-use crate::retry::Policy;
+use crate::retry::RetryPolicy;
 use crate::setters::setters;
 use crate::signature::SignedFiles;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ pub struct Options {
     pub digests: Digests,
     /// The verified signature of the model. The bytes of every file are then those that were signed: each file is read
     /// and compared as a whole before anything of it is returned.
-    pub signature: Option<Signature>,
+    pub signature: Option<SignedDigests>,
     /// When to retry after a failure.
-    pub retry: Policy,
+    pub retry: RetryPolicy,
 }
 
 impl Options {
@@ -38,15 +38,15 @@ impl Options {
         with_verify verify: bool;
         with_max_memory_bytes max_memory_bytes: u64;
         with_digests digests: Digests;
-        with_signature signature: Option<Signature>;
-        with_retry retry: Policy;
+        with_signature signature: Option<SignedDigests>;
+        with_retry retry: RetryPolicy;
     }
 }
 
 /// What a verified signature states about the model that is opened.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Signature {
+pub struct SignedDigests {
     /// The signed files.
     pub files: Arc<SignedFiles>,
     /// The path of the file that is opened, relative to the signed folder. `None` for its name. The paths of the other
@@ -54,7 +54,7 @@ pub struct Signature {
     pub path: Option<String>,
 }
 
-impl Signature {
+impl SignedDigests {
     setters! {
         with_files files: Arc<SignedFiles>;
         with_path path: Option<String>;
@@ -74,7 +74,7 @@ impl Default for Options {
             max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
             digests: Digests::default(),
             signature: None,
-            retry: Policy::default(),
+            retry: RetryPolicy::default(),
         }
     }
 }

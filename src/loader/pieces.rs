@@ -69,7 +69,7 @@ impl<S: Source> PieceReader<S> {
         let open = loader.open_shard(tensor.shard).await?;
         let last_end = || open.index.tensors.data_end();
         let reading = rest.reader(loader, file, tensor.shard, stored, &last_end).await;
-        Ok(prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?))
+        Ok(prepared.start(reading.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::prefetch_progress::{Arrival, Restarted, report};
+use crate::loader::prefetch_progress::{PrefetchProgress, Restarted, report};
 use crate::loader::schedule::batch::{Call, Form, Order};
 use crate::loader::schedule::memory_budget::Permit;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::{BufferOf, Loaded, Loader};
-use crate::progress::{Arrived, Progress};
+use crate::progress::{BytesArrived, Progress};
 use crate::source::{Buffer, Source};
 use futures::channel::oneshot;
 use futures::stream::StreamExt;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A prefetched tensor that was not requested yet, and the permit for its memory.
 type Prefetched<B> = (Loaded<B>, Permit);
 
-pub(super) type PrefetchedReceiver<B> = (oneshot::Receiver<Prefetched<B>>, Rc<Arrival>);
+pub(super) type PrefetchedReceiver<B> = (oneshot::Receiver<Prefetched<B>>, Rc<PrefetchProgress>);
 
 impl<S: Source> Loader<S> {
     /// Starts to load tensors, in this order, that will soon be requested from [`Loader::load_tensor`]. The returned
@@ -36,7 +36,7 @@ impl<S: Source> Loader<S> {
             let mut prefetched = self.prefetched.borrow_mut();
             if !prefetched.contains_key(&name) {
                 let (sender, receiver) = oneshot::channel();
-                let arrival = Rc::<Arrival>::default();
+                let arrival = Rc::<PrefetchProgress>::default();
                 prefetched.insert(name.clone(), (receiver, Rc::clone(&arrival)));
                 senders.borrow_mut().insert(name.clone(), (sender, arrival));
                 wanted.push(name);
@@ -121,7 +121,7 @@ impl<S: Source> Loader<S> {
     }
 }
 
-type Senders<B> = Rc<RefCell<HashMap<String, (oneshot::Sender<Prefetched<B>>, Rc<Arrival>)>>>;
+type Senders<B> = Rc<RefCell<HashMap<String, (oneshot::Sender<Prefetched<B>>, Rc<PrefetchProgress>)>>>;
 
 /// The progress of `prefetch` itself, which also informs the calls that wait for its tensors.
 struct FollowedProgress<B> {
@@ -134,7 +134,7 @@ impl<B> Progress for FollowedProgress<B> {
         self.observer.expects(total_bytes);
     }
 
-    fn arrived(&self, arrived: Arrived<'_>) {
+    fn arrived(&self, arrived: BytesArrived<'_>) {
         let arrival = arrived.tensor.and_then(|name| Some(Rc::clone(&self.senders.borrow().get(name)?.1)));
         if let Some(arrival) = arrival {
             arrival.add(&arrived);

@@ -1,7 +1,7 @@
 //! Reports the progress of a tensor that is being prefetched to the call that waits for it.
 
 use crate::index::Tensor;
-use crate::progress::{Arrived, Progress};
+use crate::progress::{BytesArrived, Progress};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 /// How much of a prefetched tensor has arrived, and the call that waits for it.
 #[derive(Default)]
-pub(super) struct Arrival {
+pub(super) struct PrefetchProgress {
     /// Set before its transfer starts.
     tensor: OnceCell<Arc<Tensor>>,
     bytes: Cell<u64>,
     follower: RefCell<Option<Rc<dyn Progress>>>,
 }
 
-impl Arrival {
+impl PrefetchProgress {
     pub(super) fn set_tensor(&self, tensor: &Arc<Tensor>) {
         self.tensor.get_or_init(|| Arc::clone(tensor));
     }
 
-    pub(super) fn add(&self, arrived: &Arrived<'_>) {
+    pub(super) fn add(&self, arrived: &BytesArrived<'_>) {
         self.bytes.set(self.bytes.get() + arrived.range.end - arrived.range.start);
         let follower = self.follower.borrow().clone();
         if let Some(follower) = follower {
@@ -62,7 +62,7 @@ pub(super) fn report(tensor: &Tensor, part: Range<u64>, observer: &dyn Progress)
         let last = part.end.saturating_sub(at).min(length);
         if first < last {
             let range = start + first..start + last;
-            observer.arrived(Arrived { shard: tensor.shard, range, connection: 0, tensor: Some(&tensor.name) });
+            observer.arrived(BytesArrived { shard: tensor.shard, range, connection: 0, tensor: Some(&tensor.name) });
         }
         at += length;
     }
@@ -81,7 +81,7 @@ pub(super) struct Restarted {
 }
 
 impl Progress for Restarted {
-    fn arrived(&self, mut arrived: Arrived<'_>) {
+    fn arrived(&self, mut arrived: BytesArrived<'_>) {
         if arrived.tensor.is_some() {
             let known = self.reported.get().min(arrived.range.end - arrived.range.start);
             self.reported.set(self.reported.get() - known);

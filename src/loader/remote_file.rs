@@ -7,8 +7,8 @@ use crate::index::Digest;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
 use crate::loader::transfer::stats::Stats;
-use crate::loader::{BufferOf, Signature};
-use crate::retry::Policy;
+use crate::loader::{BufferOf, SignedDigests};
+use crate::retry::RetryPolicy;
 use crate::source::{Buffer, Source};
 use crate::trust::HOST;
 use crate::window::Window;
@@ -30,7 +30,7 @@ impl<S: Source> RemoteFile<S> {
     ///
     /// # Errors
     /// Those of the source.
-    pub async fn open(source: S, retry: Policy, digest: Option<Digest>) -> Result<Self> {
+    pub async fn open(source: S, retry: RetryPolicy, digest: Option<Digest>) -> Result<Self> {
         RemoteFile::open_signed(source, retry, digest, None).await
     }
 
@@ -41,9 +41,9 @@ impl<S: Source> RemoteFile<S> {
     /// Those of [`RemoteFile::open`]; `SIGNATURE` if it is another file, or was not signed.
     pub async fn open_signed(
         source: S,
-        retry: Policy,
+        retry: RetryPolicy,
         digest: Option<Digest>,
-        signature: Option<&Signature>,
+        signature: Option<&SignedDigests>,
     ) -> Result<Self> {
         let opened = RemoteFile::new(source, retry, digest, signature).await?;
         opened.file.keep_one_version();
@@ -65,9 +65,9 @@ impl<S: Source> RemoteFile<S> {
     /// Those of [`RemoteFile::open_signed`].
     pub async fn open_head(
         source: S,
-        retry: Policy,
+        retry: RetryPolicy,
         digest: Option<Digest>,
-        signature: Option<&Signature>,
+        signature: Option<&SignedDigests>,
         first: Range<u64>,
     ) -> Result<Self> {
         let opened = RemoteFile::new(source, retry, digest, signature).await?;
@@ -80,7 +80,12 @@ impl<S: Source> RemoteFile<S> {
         Ok(opened)
     }
 
-    async fn new(source: S, retry: Policy, digest: Option<Digest>, signature: Option<&Signature>) -> Result<Self> {
+    async fn new(
+        source: S,
+        retry: RetryPolicy,
+        digest: Option<Digest>,
+        signature: Option<&SignedDigests>,
+    ) -> Result<Self> {
         let source = source.located().await?;
         let file = Rc::new(ModelFile::new(source, Rc::default(), retry).with_signature(signature)?);
         let digest = digest.or_else(|| file.signed_digest()).or_else(|| file.source.stated_digest());
@@ -90,11 +95,12 @@ impl<S: Source> RemoteFile<S> {
 
     /// Accepts the error that states an empty file. A 416 that does not say so is an error.
     fn check_empty(&self, error: Error) -> Result<()> {
-        if error.kind != ErrorKind::Truncated || error.place.status != Some(416) || error.place.range != Some(0..0) {
+        if error.kind != ErrorKind::Truncated || error.context.status != Some(416) || error.context.range != Some(0..0)
+        {
             return Err(error);
         }
         if let Some(signed) = &self.file.signed {
-            signed.check_empty().map_err(|e| self.file.blame(e))?;
+            signed.check_empty().map_err(|e| self.file.reject_if_corrupt(e))?;
         }
         self.file.set_length(0);
         Ok(())
@@ -179,7 +185,7 @@ impl<S: Source> FileReader<S> {
         let count = (at.end - at.start).min(self.end.saturating_sub(self.position()));
         if count > 0 {
             let filled = self.reading.fill(into, at.start..at.start + count, arrived).await;
-            filled.map_err(|e| self.file.blame(e))?;
+            filled.map_err(|e| self.file.reject_if_corrupt(e))?;
             self.update(into, at.start..at.start + count)?;
         }
         self.compare_at_end(count == 0)?;
@@ -209,7 +215,7 @@ impl<S: Source> FileReader<S> {
     async fn next_chunk(&mut self) -> Result<Option<(BufferOf<S>, u64)>> {
         let limit = SCRATCH_BYTES.min(self.end.saturating_sub(self.position()));
         let chunk = if limit == 0 { Ok(None) } else { self.reading.chunk(limit).await };
-        let length = chunk.map_err(|e| self.file.blame(e))?.map_or(0, |chunk| chunk.length);
+        let length = chunk.map_err(|e| self.file.reject_if_corrupt(e))?.map_or(0, |chunk| chunk.length);
         let Some(buffer) = self.reading.take_chunk().filter(|_| length > 0) else {
             self.compare_at_end(true)?;
             return Ok(None);
@@ -237,7 +243,7 @@ impl<S: Source> FileReader<S> {
         let wrong = |mut error: Error| {
             let by = if self.file.source.stated_digest() == Some(stated) { HOST } else { "`digest`" };
             error.what = format!("{}, says {by}", error.what);
-            self.file.blame(error.at(range))
+            self.file.reject_if_corrupt(error.at(range))
         };
         self.verified = Some(digest::compare(hasher.finish(), stated).map_err(wrong)?);
         self.file.confirm_whole(&stated);

@@ -285,7 +285,7 @@ impl<S: Source> ViewReader<S> {
         let prepared = PreparedComponent::new(&view.loader, &file, wanted).await?;
         let (rest, stored) = (&mut self.rest, prepared.stored());
         let reading = rest.reader(&view.loader, &file, tensor.shard, stored, &run_end).await;
-        let reading = reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?;
+        let reading = reading.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?;
         Ok(Content::Stream(Box::new(prepared.start(reading))))
     }
 }

@@ -103,7 +103,7 @@ impl<S: Source> TensorReader<S> {
         let wanted = WantedComponent { tensor: &tensor, component, range: Some(bytes) };
         let prepared = PreparedComponent::new(loader, &file, wanted).await?;
         let reading = rest.reader(loader, &file, tensor.shard, prepared.stored(), &run_end).await;
-        let reader = prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?);
+        let reader = prepared.start(reading.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?);
         self.current = Some((Arc::clone(&tensor), reader));
         let shape = rows.map_or_else(|| tensor.shape.clone(), |rows| rows.shape);
         Ok(Some(BegunTensor { tensor, shape, byte_length }))

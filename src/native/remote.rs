@@ -6,8 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use crate::index::Tensor;
 use crate::loader::{Loader, ModelMetadata, Options, PieceReader, RemoteFile};
-use crate::progress::{Arrived, Progress};
-use crate::retry::Policy;
+use crate::progress::{BytesArrived, Progress};
+use crate::retry::RetryPolicy;
 use crate::source::Source;
 use crate::source::http::HttpSource;
 #[cfg(feature = "write")]
@@ -246,7 +246,7 @@ pub(crate) fn block_on<T>(
 pub fn read_url(source: HttpSource, limit: u64) -> Result<Vec<u8>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let file = RemoteFile::open(source, Policy::default(), None).await?;
+        let file = RemoteFile::open(source, RetryPolicy::default(), None).await?;
         let mut reader = file.read(0..limit.saturating_add(1));
         let mut bytes = Vec::new();
         let mut take = |buffer: &Vec<u8>, length: u64| {
@@ -285,7 +285,7 @@ impl Progress for Meter {
         self.expected.set(Some(payload_bytes));
     }
 
-    fn arrived(&self, arrived: Arrived<'_>) {
+    fn arrived(&self, arrived: BytesArrived<'_>) {
         if arrived.tensor.is_some() {
             self.arrived.set(self.arrived.get() + (arrived.range.end - arrived.range.start));
         }

@@ -47,7 +47,7 @@ impl Losses {
             let what = if names_option { error.what } else { format!("{} (`{OPTION}` {would})", error.what) };
             return Err(Error { what, ..error });
         }
-        let tensor = error.place.tensor.as_ref().map(|name| format!("tensor \"{name}\": ")).unwrap_or_default();
+        let tensor = error.context.tensor.as_ref().map(|name| format!("tensor \"{name}\": ")).unwrap_or_default();
         self.warnings.push(format!("{done}: {tensor}{}", error.what));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Assigns tensors to files, before anything is written.
 
-use super::target::{Place, Sharded};
+use super::target::{ShardPosition, Sharded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Digest, MAX_PARTS, Tensor, part_path};
 use std::ops::Range;
@@ -147,8 +147,8 @@ fn with(format: &dyn Sharded, size: &FileSize, tensor: &Tensor) -> Result<FileSi
 }
 
 /// Returns the usual path of a shard next to `out`: `model-00001-of-00003.safetensors`.
-pub(crate) fn numbered_path(out: &Path, extension: &str, place: Place) -> Result<PathBuf> {
-    let Place { number, count, .. } = place;
+pub(crate) fn numbered_path(out: &Path, extension: &str, place: ShardPosition) -> Result<PathBuf> {
+    let ShardPosition { number, count, .. } = place;
     let stem = checked_stem(out, extension)?;
     Ok(out.with_file_name(format!("{stem}-{:05}-of-{count:05}.{extension}", number + 1)))
 }

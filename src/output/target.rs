@@ -21,7 +21,12 @@ pub(crate) trait Target {
     }
 
     /// Begins a file of these tensors, which have passed [`Target::check`].
-    fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>>;
+    fn begin<'a>(
+        &'a self,
+        file: PartialFile,
+        tensors: &'a [Tensor],
+        place: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>>;
 
     /// Returns the support for models in several files; `None` if the format has none.
     fn sharded(&self) -> Option<&dyn Sharded> {
@@ -76,7 +81,7 @@ pub(crate) trait TensorSource {
 
 /// The position of a file in a model.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ShardPosition {
     /// The number of the file, from 0.
     pub(crate) number: usize,
     /// The number of files of the model, without a manifest.
@@ -109,7 +114,7 @@ pub(crate) trait Sharded {
     }
 
     /// Returns the path of a file of tensors, next to `out`.
-    fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf>;
+    fn shard_path(&self, out: &Path, place: ShardPosition) -> Result<PathBuf>;
 
     /// Whether the first of several files has only metadata.
     fn begins_without_tensors(&self) -> bool {

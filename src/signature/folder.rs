@@ -84,10 +84,10 @@ pub fn verify_folder(
 /// # Errors
 /// `SIGNATURE` if the file is different or not listed; `IO` if it cannot be read.
 pub fn verify_file(file: &Path, path: &str, statement: &Statement, progress: &dyn Progress) -> Result<()> {
-    let blame = |error: Error| error.in_file(&file.to_string_lossy());
-    let mut check = statement.files.of(path).map_err(blame)?.check();
-    read(file, progress, &mut |bytes| check.update(bytes).map_err(blame))?;
-    check.finish().map_err(blame)
+    let reject_if_corrupt = |error: Error| error.in_file(&file.to_string_lossy());
+    let mut check = statement.files.of(path).map_err(reject_if_corrupt)?.check();
+    read(file, progress, &mut |bytes| check.update(bytes).map_err(reject_if_corrupt))?;
+    check.finish().map_err(reject_if_corrupt)
 }
 
 /// A path without `.` and empty parts, as the paths of files are written. `None` if it leaves its folder or is the

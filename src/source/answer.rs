@@ -1,6 +1,6 @@
 //! Checks that an HTTP response matches the request, before any byte of its body is used.
 
-use super::Answer;
+use super::RangeResponse;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use std::ops::Range;
@@ -83,7 +83,7 @@ const PAGE_TYPES: [&str; 2] = ["text/html", "application/xhtml+xml"];
 /// # Errors
 /// `HTTP` for an unsuccessful status; `TRUNCATED` for 416; `RANGE_UNSUPPORTED` for a 206 with another range, another
 /// length or a content encoding (a range of an encoded file cannot be decoded).
-pub(crate) fn check<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
+pub(crate) fn check<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<RangeResponse<B>> {
     match head.status {
         206 => check_partial(requested, head, body),
         200 => Ok(check_whole(head, body)),
@@ -101,7 +101,7 @@ pub(crate) fn check<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<A
     }
 }
 
-fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
+fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<RangeResponse<B>> {
     let reject = |what: String| {
         let error = Error::new(ErrorKind::RangeUnsupported, what);
         Err(error.at(requested.clone()).with_status(206))
@@ -147,7 +147,7 @@ fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answ
     }
     let identity = identity(head, file_length);
     let is_page = head.is_page();
-    Ok(Answer { end: Some(sent.end), file_length, is_page, identity, ..Answer::new(sent.start, body) })
+    Ok(RangeResponse { end: Some(sent.end), file_length, is_page, identity, ..RangeResponse::new(sent.start, body) })
 }
 
 /// The error for a body that is longer than the requested range.
@@ -158,12 +158,12 @@ pub(super) fn too_long() -> Error {
         .advise("Serve the file from a host that answers Range requests correctly.")
 }
 
-fn check_whole<B>(head: &Head, body: B) -> Answer<B> {
+fn check_whole<B>(head: &Head, body: B) -> RangeResponse<B> {
     // The Content-Length of an encoded body is not the length of the file.
     let file_length = if head.is_encoded() { None } else { head.content_length };
     let identity = identity(head, file_length);
     let (end, is_page) = (file_length, head.is_page());
-    Answer { end, file_length, is_whole_file: true, is_page, identity, ..Answer::new(0, body) }
+    RangeResponse { end, file_length, is_whole_file: true, is_page, identity, ..RangeResponse::new(0, body) }
 }
 
 fn identity(head: &Head, length: Option<u64>) -> Identity {
@@ -221,7 +221,7 @@ pub(crate) fn status_error(status: u16, retry_after_ms: Option<u64>) -> Error {
     };
     let mut error = Error::new(ErrorKind::Http, what).with_status(status).advise(advice);
     error.is_transient = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
-    error.place.retry_after_ms = retry_after_ms;
+    error.context.retry_after_ms = retry_after_ms;
     error
 }
 

@@ -1,6 +1,6 @@
 //! A Blob or File, read by its stream. Files that are selected together form one model.
 
-use super::Answer;
+use super::RangeResponse;
 use super::files::{self, SelectedFile};
 use super::stream::{StreamBody, network_error};
 use crate::browser::type_tag::tag;
@@ -59,7 +59,7 @@ impl BlobSource {
         self.file_name.clone()
     }
 
-    pub(super) fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
+    pub(super) fn read(&self, range: Range<u64>) -> Result<RangeResponse<StreamBody>> {
         let length = self.file.blob.size() as u64;
         let end = range.end.min(length);
         let start = range.start.min(end);
@@ -67,7 +67,7 @@ impl BlobSource {
         let piece = piece.map_err(|cause| network_error("the Blob cannot be read", cause))?;
         let body = StreamBody::new(Some(piece.stream()), Some(end - start), None)?;
         let identity = Identity { length: Some(length), ..Identity::default() };
-        Ok(Answer { end: Some(end), file_length: Some(length), identity, ..Answer::new(start, body) })
+        Ok(RangeResponse { end: Some(end), file_length: Some(length), identity, ..RangeResponse::new(start, body) })
     }
 
     /// The file at `path`, relative to this one.

@@ -1,6 +1,6 @@
 //! A byte source of the caller: an object with `byteLength` and `slice(start, end)`.
 
-use super::Answer;
+use super::RangeResponse;
 use super::js_buffer::JsBuffer;
 use super::stream::caused_error;
 use crate::browser::type_tag::view;
@@ -33,7 +33,7 @@ pub(crate) struct BytesBody {
 }
 
 /// Implements [`Source::read`](super::Source::read).
-pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<Answer<BytesBody>> {
+pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<RangeResponse<BytesBody>> {
     let length = source.byte_length().map_err(|cause| thrown("byteLength", cause))?;
     let length = length.as_f64().ok_or_else(|| {
         Error::new(ErrorKind::InvalidArgument, "the byteLength of the byte source is no longer a number")
@@ -42,7 +42,7 @@ pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<Answer<Byte
     let start = range.start.min(end);
     let body = BytesBody { source: source.clone(), left: start..end };
     let identity = Identity { length: Some(length), ..Identity::default() };
-    Ok(Answer { end: Some(end), file_length: Some(length), identity, ..Answer::new(start, body) })
+    Ok(RangeResponse { end: Some(end), file_length: Some(length), identity, ..RangeResponse::new(start, body) })
 }
 
 impl BytesBody {

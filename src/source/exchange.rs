@@ -3,7 +3,7 @@
 //! The length of a file is unknown until its first answer, so the first request may end beyond the file. RFC 9110
 //! (section 14.1.2) allows that, but some servers refuse it.
 
-use super::Answer;
+use super::RangeResponse;
 use super::answer::{self, Head};
 use super::history::History;
 use crate::error::Result;
@@ -18,7 +18,7 @@ pub(super) async fn exchange<R>(
     history: &History,
     requested: &Range<u64>,
     send: impl AsyncFn(Option<&Range<u64>>) -> Result<(Head, R)>,
-) -> Result<(Answer<()>, Head, R)> {
+) -> Result<(RangeResponse<()>, Head, R)> {
     let wanted = Some(requested).filter(|_| !history.wants_whole_file());
     let (mut head, mut response) = send(wanted).await?;
     if head.has_unspecified_range() {
@@ -158,6 +158,6 @@ mod tests {
     #[test]
     fn an_empty_file_is_not_asked_again() {
         let (sent, answer) = outcome(0..65_536, &[head(416, "bytes */0", 0)]);
-        assert!(sent.len() == 1 && answer.unwrap_err().place.range == Some(0..0));
+        assert!(sent.len() == 1 && answer.unwrap_err().context.range == Some(0..0));
     }
 }

@@ -7,9 +7,9 @@ use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
 use super::part_urls::{self, PartUrls};
 use super::stream::{StreamBody, body_used_error, network_error};
-use super::{Answer, answer};
+use super::{RangeResponse, answer};
 #[cfg(feature = "js")]
-use crate::browser::policy;
+use crate::browser::csp;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "web-workers")]
 use crate::cache::key::partition;
@@ -98,12 +98,12 @@ impl FetchSource {
     ///
     /// # Errors
     /// Those of [`Source::read`](super::Source::read).
-    pub(crate) async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
+    pub(crate) async fn read(&self, range: Range<u64>) -> Result<RangeResponse<StreamBody>> {
         request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
     }
 
     /// Requests a range of the file, or the whole file if its ranges cannot be used.
-    async fn read_once(&self, range: &Range<u64>) -> Result<Answer<StreamBody>> {
+    async fn read_once(&self, range: &Range<u64>) -> Result<RangeResponse<StreamBody>> {
         let (checked, mut head, mut unread) = exchange(&self.history, range, async |range| {
             let (response, controller) = self.request_range(range).await?;
             // Without a Range header, the browser decodes an encoded file.
@@ -250,7 +250,7 @@ async fn request_error(url: &str, cause: JsValue) -> Error {
     // The package's own `fetch` functions throw a LoadError, after their retries.
     let is_final = Reflect::get(&cause, &"name".into()).is_ok_and(|name| name == "LoadError");
     #[cfg(feature = "js")]
-    let is_final = is_final || policy::forbids(url).await;
+    let is_final = is_final || csp::forbids(url).await;
     #[cfg(not(feature = "js"))]
     let _ = url;
     let mut error = network_error("the request failed", cause);

@@ -8,7 +8,7 @@
 //! A web page in place of a part of the file, such as the login page of a network, is recognised by its media type.
 
 use super::answer::Head;
-use super::{Answer, Body, Buffer};
+use super::{Body, Buffer, RangeResponse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use std::cell::{Cell, RefCell};
@@ -19,8 +19,8 @@ use std::ops::Range;
 pub(super) async fn request_with_known_version<B: Body>(
     history: &History,
     range: Range<u64>,
-    request: impl AsyncFn(&Range<u64>) -> Result<Answer<B>>,
-) -> Result<Answer<B>> {
+    request: impl AsyncFn(&Range<u64>) -> Result<RangeResponse<B>>,
+) -> Result<RangeResponse<B>> {
     let mut answer = request(&range).await?;
     if history.is_doubtful(&answer.identity) {
         // A response to a request for one byte is compared by more bytes, and a whole file by its start.
@@ -106,7 +106,7 @@ impl History {
         &self,
         doubtful: &Identity,
         range: Range<u64>,
-        request: impl AsyncFn(&Range<u64>) -> Result<Answer<B>>,
+        request: impl AsyncFn(&Range<u64>) -> Result<RangeResponse<B>>,
     ) -> Result<()> {
         let first = self.first.borrow().as_ref().and_then(Validator::of);
         let (Some(first), Some(doubtful)) = (first, Validator::of(doubtful)) else { return Ok(()) };
@@ -199,7 +199,7 @@ impl History {
 }
 
 /// Whether a response has all bytes of `range` that the file has.
-fn has_range<B>(answer: &Answer<B>, range: &Range<u64>) -> bool {
+fn has_range<B>(answer: &RangeResponse<B>, range: &Range<u64>) -> bool {
     let wanted_end = answer.file_length.unwrap_or(range.end).min(range.end);
     answer.start == range.start && answer.end.is_none_or(|end| end >= wanted_end)
 }

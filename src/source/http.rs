@@ -5,7 +5,7 @@ mod hub;
 use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
 use super::part_urls::{self, PartUrls};
-use super::{Answer, Body, Buffer, Source, answer};
+use super::{Body, Buffer, RangeResponse, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Address, Hub, HubFile};
 use crate::index::Digest;
@@ -118,7 +118,7 @@ impl HttpSource {
     }
 
     /// Requests a range of the file, or the whole file if its ranges cannot be used.
-    async fn read_once(&self, range: &Range<u64>) -> Result<Answer<HttpBody>> {
+    async fn read_once(&self, range: &Range<u64>) -> Result<RangeResponse<HttpBody>> {
         let (checked, head, response) = exchange(&self.history, range, async |range| {
             let response = self.request(range).await?;
             Ok((head_of(&response), response))
@@ -211,7 +211,7 @@ impl Source for HttpSource {
         part_urls::file_name(self.url.as_str())
     }
 
-    async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
+    async fn read(&self, range: Range<u64>) -> Result<RangeResponse<HttpBody>> {
         request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
     }
 

@@ -1,6 +1,6 @@
 //! A source of bytes in memory, and the buffer of native tensors.
 
-use super::{Answer, Body, Buffer, Source};
+use super::{Body, Buffer, RangeResponse, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use std::ops::Range;
@@ -38,7 +38,7 @@ impl Source for MemorySource {
         Some(self.name.clone())
     }
 
-    async fn read(&self, range: Range<u64>) -> Result<Answer<MemoryBody>> {
+    async fn read(&self, range: Range<u64>) -> Result<RangeResponse<MemoryBody>> {
         let length = self.bytes.len() as u64;
         if range.start >= length && (length > 0 || range.start > 0) {
             let what = format!("the file has {length} bytes, none of them in the requested range");
@@ -47,7 +47,12 @@ impl Source for MemorySource {
         let end = range.end.min(length);
         let body = MemoryBody { bytes: Rc::clone(&self.bytes), left: range.start..end };
         let identity = Identity { length: Some(length), ..Identity::default() };
-        Ok(Answer { end: Some(end), file_length: Some(length), identity, ..Answer::new(range.start, body) })
+        Ok(RangeResponse {
+            end: Some(end),
+            file_length: Some(length),
+            identity,
+            ..RangeResponse::new(range.start, body)
+        })
     }
 
     fn is_immutable(&self) -> bool {

@@ -59,7 +59,7 @@ pub trait Source: Sized + 'static {
     /// # Errors
     /// `HTTP`, `NETWORK` or `IO`, depending on the source; `RANGE_UNSUPPORTED` for a response that is neither the range
     /// nor the whole file; `TRUNCATED` if the range starts beyond the end of the file.
-    async fn read(&self, range: Range<u64>) -> Result<Answer<Self::Body>>;
+    async fn read(&self, range: Range<u64>) -> Result<RangeResponse<Self::Body>>;
 
     /// The file at `path`, for models in several files. `path` is relative to the folder of this file and does not
     /// leave it. It is a file path, not a URL: an implementation for URLs must percent-encode it.
@@ -147,7 +147,7 @@ pub trait Source: Sized + 'static {
 /// A response of a source.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Answer<B> {
+pub struct RangeResponse<B> {
     /// Offset of the body in the file: the start of the range, or 0 if the server ignored the range.
     pub start: u64,
     /// End offset of the body in the file, if known.
@@ -166,17 +166,17 @@ pub struct Answer<B> {
     pub body: B,
 }
 
-impl<B> Answer<B> {
+impl<B> RangeResponse<B> {
     /// A response with a body at the offset `start`. All other fields are unknown and may be set afterwards.
     pub fn new(start: u64, body: B) -> Self {
         let (end, file_length, is_whole_file, is_page, is_cached, identity) = Default::default();
-        Answer { start, end, file_length, is_whole_file, is_page, is_cached, identity, body }
+        RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body }
     }
 
     /// Converts the body to another type.
-    pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
-        let Answer { start, end, file_length, is_whole_file, is_page, is_cached, identity, body } = self;
-        Answer { start, end, file_length, is_whole_file, is_page, is_cached, identity, body: change(body) }
+    pub fn map<C>(self, change: impl FnOnce(B) -> C) -> RangeResponse<C> {
+        let RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body } = self;
+        RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body: change(body) }
     }
 }
 

@@ -168,7 +168,7 @@ impl Reader {
 /// The error for a Response of the caller's own `fetch` whose body is locked or was already read.
 pub(super) fn body_used_error(what: &str, cause: Option<JsValue>) -> Error {
     let mut error = Error::new(ErrorKind::InvalidArgument, what);
-    error.place.cause = cause;
+    error.context.cause = cause;
     error.advise("Return a Response with an unread body: pass the original to weightstream, and read its clone().")
 }
 
@@ -237,7 +237,7 @@ pub(super) fn caused_error(kind: ErrorKind, what: &str, cause: JsValue) -> Error
         None => what.to_owned(),
     };
     let mut error = Error::new(kind, what);
-    error.place.cause = Some(cause);
+    error.context.cause = Some(cause);
     error
 }
 

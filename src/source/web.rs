@@ -8,7 +8,7 @@ use super::fetch::{Client, FetchSource};
 use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
-use super::{Answer, Body, Source};
+use super::{Body, RangeResponse, Source};
 use crate::browser::timer;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "web-workers")]
@@ -21,6 +21,8 @@ use crate::index::CopiedRange;
 use crate::index::Digest;
 #[cfg(feature = "web-workers")]
 use futures::FutureExt;
+#[cfg(all(feature = "js", feature = "web-workers"))]
+use futures::future::{self, Either};
 use js_sys::Reflect;
 use std::ops::Range;
 use std::rc::Rc;
@@ -131,7 +133,7 @@ impl WebSource {
         // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
         key_function.name(&source.cache_url())?;
         #[cfg(feature = "js")]
-        if let Err(error) = crate::browser::deferred::load(Code::Cache).await {
+        if let Err(error) = load_cache_code().await {
             report.note(&error);
             report.set_caching(false);
             return Ok(WebSource(Origin::Fetch(source)));
@@ -147,6 +149,22 @@ impl WebSource {
             Some(cache) => Origin::Cached(CachedSource::new(source, cache, key_function, report)?),
             None => Origin::Fetch(source),
         }))
+    }
+}
+
+/// How long a load waits for the code of the cache before it goes on without a cache.
+#[cfg(all(feature = "js", feature = "web-workers"))]
+const MAX_CODE_WAIT_MS: u64 = 10_000;
+
+#[cfg(all(feature = "js", feature = "web-workers"))]
+async fn load_cache_code() -> Result<()> {
+    let loading = crate::browser::deferred::load(Code::Cache).boxed_local();
+    match future::select(loading, timer::pause(MAX_CODE_WAIT_MS).boxed_local()).await {
+        Either::Left((loaded, _)) => loaded,
+        Either::Right(_) => {
+            let what = format!("weightstream_cache.wasm did not arrive within {} s", MAX_CODE_WAIT_MS / 1000);
+            Err(Error::new(ErrorKind::Network, what))
+        }
     }
 }
 
@@ -173,7 +191,7 @@ impl Source for WebSource {
         }
     }
 
-    async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
+    async fn read(&self, range: Range<u64>) -> Result<RangeResponse<WebBody>> {
         match &self.0 {
             Origin::Fetch(source) => Ok(source.read(range).await?.map(|body| WebBody(BodyOrigin::Stream(body)))),
             #[cfg(feature = "web-workers")]

@@ -11,7 +11,7 @@ pub(crate) use sums::Sums;
 
 use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Stated, StretchChecksum};
+use crate::format::{Expected, RangeChecksum};
 use crate::index::Digest;
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ impl StatedDigests {
 /// The digests of a file that a call compares if it passes on the whole model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilePlan {
-    checksums: Vec<StretchChecksum>,
+    checksums: Vec<RangeChecksum>,
 }
 
 /// A digest that matched, and the range of the file that it covers.
@@ -58,14 +58,14 @@ impl FilePlan {
     /// # Errors
     /// `UNSUPPORTED` for a pinned digest of a file of unknown length.
     pub(crate) fn new(
-        in_file: Vec<StretchChecksum>,
+        in_file: Vec<RangeChecksum>,
         stated: StatedDigests,
         length: Option<u64>,
         stored_length: Option<u64>,
     ) -> Result<Self> {
         let mut checksums = in_file;
         let mut add = |digest, length, by: &str| {
-            checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: by.to_owned() });
+            checksums.push(RangeChecksum { over: 0..length, stated: Expected::Digest(digest), by: by.to_owned() });
         };
         if let (Some(digest), Some(length)) = (stated.manifest, length) {
             add(digest, length, MANIFEST);
@@ -78,7 +78,7 @@ impl FilePlan {
         Ok(FilePlan { checksums })
     }
 
-    pub(crate) fn checksums(&self) -> &[StretchChecksum] {
+    pub(crate) fn checksums(&self) -> &[RangeChecksum] {
         &self.checksums
     }
 
@@ -90,8 +90,8 @@ impl FilePlan {
     /// The offsets of the CRC-32 values that must be read before [`FilePlan::compare`].
     pub(crate) fn footers(&self) -> impl Iterator<Item = u64> {
         self.checksums.iter().filter_map(|checksum| match checksum.stated {
-            Stated::Crc32At(at) => Some(at),
-            Stated::Digest(_) => None,
+            Expected::Crc32At(at) => Some(at),
+            Expected::Digest(_) => None,
         })
     }
 
@@ -108,10 +108,10 @@ impl FilePlan {
     ) -> Result<Vec<Matched>> {
         let mut footers = crc32s.iter().map(|crc32| Digest::Crc32(*crc32));
         let mut matched: Vec<Matched> = Vec::new();
-        for StretchChecksum { over, stated, by } in &self.checksums {
+        for RangeChecksum { over, stated, by } in &self.checksums {
             let expected = match stated {
-                Stated::Digest(digest) => *digest,
-                Stated::Crc32At(_) => footers.next().unwrap_or(Digest::Crc32(0)),
+                Expected::Digest(digest) => *digest,
+                Expected::Crc32At(_) => footers.next().unwrap_or(Digest::Crc32(0)),
             };
             // APR's specification does not say whether the CRC in a manifest covers the whole file or the bytes before
             // its footer, whose CRC was compared already.
@@ -129,10 +129,10 @@ impl FilePlan {
 }
 
 /// A digest with the algorithm of a checksum. Its value is not used.
-fn algorithm_of(checksum: &StretchChecksum) -> Digest {
+fn algorithm_of(checksum: &RangeChecksum) -> Digest {
     match checksum.stated {
-        Stated::Digest(digest) => digest,
-        Stated::Crc32At(_) => Digest::Crc32(0),
+        Expected::Digest(digest) => digest,
+        Expected::Crc32At(_) => Digest::Crc32(0),
     }
 }
 

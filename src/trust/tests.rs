@@ -3,7 +3,7 @@
 
 use super::{FilePlan, StatedDigests, Sums};
 use crate::codec::digest::digest_of;
-use crate::format::{Stated, StretchChecksum};
+use crate::format::{Expected, RangeChecksum};
 use crate::index::Digest;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -53,7 +53,7 @@ fn bytes_in_order_are_not_asked_for_again() {
 #[test]
 fn the_crc_of_a_manifest_is_that_of_the_file_or_of_the_bytes_before_its_footer() {
     let file = bytes();
-    let footer = StretchChecksum { over: 0..900, stated: Stated::Crc32At(900), by: "the footer".to_owned() };
+    let footer = RangeChecksum { over: 0..900, stated: Expected::Crc32At(900), by: "the footer".to_owned() };
     let crc_of = |range: &Range<u64>| digest_of(&file[range.start as usize..range.end as usize], Digest::Crc32(0));
     let Digest::Crc32(before) = crc_of(&(0..900)) else { unreachable!() };
     let Digest::Crc32(whole) = crc_of(&(0..1000)) else { unreachable!() };

@@ -29,7 +29,7 @@ pub(super) enum Request {
 
 /// An answer of a worker.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum JobReply {
     /// The worker has started.
     Ready,
     /// A chunk was processed. `wants_more` says whether the task needs more bytes.
@@ -96,40 +96,40 @@ impl Body for Request {
     }
 }
 
-impl Body for Answer {
+impl Body for JobReply {
     fn encode(self) -> (Fields, Array) {
         match self {
-            Answer::Ready => (Fields::of_type("ready"), Array::new()),
-            Answer::Taken { chunk, wants_more } => {
+            JobReply::Ready => (Fields::of_type("ready"), Array::new()),
+            JobReply::Taken { chunk, wants_more } => {
                 (Fields::of_type("taken").with("chunk", &chunk).with("wantsMore", wants_more), Array::of1(&chunk))
             }
-            Answer::Done { buffer, verified, blocks } => {
+            JobReply::Done { buffer, verified, blocks } => {
                 let transferred = buffer.iter().collect();
                 let fields = Fields::of_type("done").with("buffer", buffer).with("verified", verified);
                 (fields.with("blocks", encode_blocks(&blocks)), transferred)
             }
-            Answer::Failed(Error { kind, what, place, .. }) => {
+            JobReply::Failed(Error { kind, what, context, .. }) => {
                 let fields = Fields::of_type("failed").with("code", kind.code()).with("message", what);
-                (fields.with("advice", place.advice), Array::new())
+                (fields.with("advice", context.advice), Array::new())
             }
         }
     }
 
     fn decode(fields: &Fields) -> Option<Self> {
         Some(match fields.kind()?.as_str() {
-            "ready" => Answer::Ready,
-            "taken" => Answer::Taken { chunk: fields.object("chunk")?, wants_more: fields.is_true("wantsMore") },
+            "ready" => JobReply::Ready,
+            "taken" => JobReply::Taken { chunk: fields.object("chunk")?, wants_more: fields.is_true("wantsMore") },
             "done" => {
                 let name = fields.text("verified");
                 let verified = name.and_then(|name| ALGORITHMS.into_iter().find(|known| *known == name));
-                Answer::Done { buffer: fields.object("buffer"), verified, blocks: decode_blocks(fields) }
+                JobReply::Done { buffer: fields.object("buffer"), verified, blocks: decode_blocks(fields) }
             }
             "failed" => {
                 let code = fields.text("code")?;
                 let kind = KINDS.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Internal);
                 let mut error = Error::new(kind, fields.text("message")?);
-                error.place.advice = fields.text("advice");
-                Answer::Failed(error)
+                error.context.advice = fields.text("advice");
+                JobReply::Failed(error)
             }
             _ => return None,
         })

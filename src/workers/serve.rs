@@ -1,6 +1,6 @@
 //! The worker's side: runs several tasks concurrently, and handles each message as it arrives.
 
-use super::message::{Answer, Request};
+use super::message::{JobReply, Request};
 use super::webcrypto::WebCrypto;
 use crate::browser::message::Message;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ pub fn serve_jobs() {
     });
     let scope = js_sys::global();
     Reflect::set(&scope, &"onmessage".into(), &on_message.into_js_value()).ok(); // an event target takes any listener
-    post(0, Answer::Ready);
+    post(0, JobReply::Ready);
 }
 
 fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) {
@@ -35,7 +35,7 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
         }),
         Request::Chunk { chunk, length } => {
             let pushed = jobs.get_mut(&number).map_or(Ok(false), |job| push_chunk(job, &chunk, length));
-            post(number, Answer::Taken { chunk, wants_more: matches!(pushed, Ok(true)) });
+            post(number, JobReply::Taken { chunk, wants_more: matches!(pushed, Ok(true)) });
             pushed.map(drop)
         }
         Request::Finish => {
@@ -49,7 +49,7 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
     };
     if let Err(error) = outcome {
         jobs.remove(&number);
-        post(number, Answer::Failed(error));
+        post(number, JobReply::Failed(error));
     }
 }
 
@@ -71,7 +71,7 @@ fn digest(number: u32, task: Task, bytes: Uint8Array) -> Result<()> {
                 spawn_local(async move {
                     match outcome.await {
                         Ok(received) => post_result(number, received),
-                        Err(TaskError::Failed(error)) => post(number, Answer::Failed(error)),
+                        Err(TaskError::Failed(error)) => post(number, JobReply::Failed(error)),
                         Err(TaskError::WorkerLost) => {} // not of this thread
                     }
                 });
@@ -89,17 +89,17 @@ fn digest(number: u32, task: Task, bytes: Uint8Array) -> Result<()> {
 fn post_result(number: u32, Received { buffer, verified, blocks }: Received<JsBuffer>) {
     // Shared memory is not transferred: the page has access to it already.
     let buffer = buffer.and_then(|buffer| JsValue::from(buffer.bytes().buffer()).dyn_into().ok());
-    post(number, Answer::Done { buffer, verified, blocks });
+    post(number, JobReply::Done { buffer, verified, blocks });
 }
 
-fn post(number: u32, answer: Answer) {
+fn post(number: u32, answer: JobReply) {
     if try_post(number, answer).is_err() {
         let error = Error::new(ErrorKind::Internal, "a worker cannot transfer its result");
-        try_post(number, Answer::Failed(error)).ok(); // if it fails, the page ends the worker
+        try_post(number, JobReply::Failed(error)).ok(); // if it fails, the page ends the worker
     }
 }
 
-fn try_post(number: u32, answer: Answer) -> Result<(), JsValue> {
+fn try_post(number: u32, answer: JobReply) -> Result<(), JsValue> {
     let (message, transferred) = Message { number, body: answer }.encode();
     let scope: Scope = js_sys::global().unchecked_into();
     scope.post_message(&message, &transferred)

@@ -1,6 +1,6 @@
 //! The page's side of one worker.
 
-use super::message::{Answer, Request};
+use super::message::{JobReply, Request};
 use super::pool::WorkerPool;
 use crate::browser::message::Message;
 use crate::browser::timer::now_ms;
@@ -164,11 +164,11 @@ impl Worker {
         self.worker.set_onmessageerror(&on_error);
     }
 
-    fn handle_answer(&self, number: u32, answer: Answer, pool: &WorkerPool) {
+    fn handle_answer(&self, number: u32, answer: JobReply, pool: &WorkerPool) {
         self.last_activity_ms.set(now_ms());
         match answer {
-            Answer::Ready => self.is_ready.set(true),
-            Answer::Taken { chunk, wants_more } => {
+            JobReply::Ready => self.is_ready.set(true),
+            JobReply::Taken { chunk, wants_more } => {
                 let state = self.tasks.borrow().get(&number).cloned();
                 if let Some(state) = state {
                     self.subtract_queued(&state, u64::from(chunk.byte_length()));
@@ -176,11 +176,11 @@ impl Worker {
                 }
                 pool.recycle(chunk);
             }
-            Answer::Done { buffer, verified, blocks } => {
+            JobReply::Done { buffer, verified, blocks } => {
                 let buffer = buffer.map(|buffer| JsBuffer::owned(Uint8Array::new(&buffer)));
                 self.end(number, Ok(Received { buffer, verified, blocks }));
             }
-            Answer::Failed(error) => self.end(number, Err(TaskError::Failed(error))),
+            JobReply::Failed(error) => self.end(number, Err(TaskError::Failed(error))),
         }
         pool.wake_waiting();
     }

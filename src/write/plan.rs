@@ -5,7 +5,7 @@ use super::input::{Input, InputTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::{Naming, Place, Shard, ShardFile, Target, shares_bytes};
+use crate::output::target::{Naming, Shard, ShardFile, ShardPosition, Target, shares_bytes};
 use crate::progress::Progress;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl<'a> Plan<'a> {
         let several = target.sharded().filter(|_| count > 1);
         let shard_paths = match several {
             Some(format) => {
-                let path = |number| format.shard_path(out, Place { number, count, tensors: tensors.len() });
+                let path = |number| format.shard_path(out, ShardPosition { number, count, tensors: tensors.len() });
                 (0..count).map(path).collect::<Result<_>>()?
             }
             None => vec![out.to_owned()],
@@ -89,8 +89,11 @@ impl<'a> Plan<'a> {
         progress: &(dyn Progress + Sync),
         sizes: &mut Sizes,
     ) -> Result<FinishedFile> {
-        let place =
-            Place { number, count: self.shards.len(), tensors: self.shards.iter().map(|tensors| tensors.len()).sum() };
+        let place = ShardPosition {
+            number,
+            count: self.shards.len(),
+            tensors: self.shards.iter().map(|tensors| tensors.len()).sum(),
+        };
         let tensors = self.shards.get(number).copied().unwrap_or_default();
         let mut file = self.target.begin(file, tensors, place)?;
         let mut previous: Option<&Tensor> = None;

@@ -56,7 +56,7 @@ pub(crate) fn assert_rejected(what: &str, kind: ErrorKind, file: Vec<u8>) -> Err
         assert_eq!(outcome.as_ref().err().map(|error| error.kind), Some(kind), "{what}: {outcome:?}");
     }
     let error = streamed.unwrap_err();
-    assert!(error.place.url.as_deref() == Some(what), "{what}: {error} does not name the file");
+    assert!(error.context.url.as_deref() == Some(what), "{what}: {error} does not name the file");
     error
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn rejected(files: Vec<(&str, Vec<u8>)>, kind: ErrorKind, text: &str)
     assert!(error.to_string().contains(text), "{error}");
     assert!(!error.to_string().contains('\n'));
     assert!(
-        error.place.url.as_deref().is_some_and(|path| path.starts_with(folder.0.path().to_str().unwrap())),
+        error.context.url.as_deref().is_some_and(|path| path.starts_with(folder.0.path().to_str().unwrap())),
         "{error}"
     );
 
@@ -219,7 +219,7 @@ fn invalid_lz4_blocks() {
     stored.extend([0x10, b'a', 9, 0, 0x10, b'a', 0, 0]);
     let entry = Entry { stored, raw_size: 6, ..Entry::raw("packed", 7, &[6], Vec::new()) };
     let error = rejected(one(Apr::new(vec![entry]).build()), Format, "tensor \"packed\": an LZ4 block is damaged");
-    assert!(error.place.range.is_some());
+    assert!(error.context.range.is_some());
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn corruption_of_one_tensor_leaves_the_others_readable() {
     let reader = folder.open("m.apr");
     assert_eq!(reader.tensor_slice("tensor").unwrap(), entry().stored);
     let error = reader.tensor_slice("bad").unwrap_err();
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (Format, Some("bad")));
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (Format, Some("bad")));
     assert_eq!(reader.tensor_slice("none").unwrap_err().kind, NotFound);
     fs::remove_file(folder.path("m.apr")).unwrap();
     assert_eq!(reader.tensor_slice("tensor").unwrap(), entry().stored, "a replaced file stays mapped");

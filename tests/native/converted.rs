@@ -200,7 +200,7 @@ fn what_cannot_be_converted_keeps_its_dtype_or_is_an_error_that_names_it() {
         let doubles = load(&loader, "doubles", as_dtype(Dtype::F16)).await?;
         assert_eq!((&doubles.dtype, &*doubles.components[0].buffer), (&Dtype::F16, &[0x00, 0x3e][..]));
         let error = load(&loader, "scales", as_dtype(Dtype::F32)).await.unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("scales")));
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("scales")));
         assert_eq!(error.what, "it is F8_E8M0, which cannot be converted to F32");
         let error = load(&loader, "doubles", as_dtype(Dtype::Q8_0)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);

@@ -100,7 +100,7 @@ fn a_small_file_cannot_ask_for_a_large_dense_tensor() {
     block_on(async {
         let loader = open("refused.zt", Options::default().with_max_memory_bytes(1 << 30)).await?;
         let error = load(&loader, "huge", Request::default()).await.unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Limit, Some("huge")));
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Limit, Some("huge")));
         assert_eq!(error.what, "as a dense tensor it has 4398046511104 bytes, but the limit is 1073741824");
         let into = load(&loader, "huge", Request::default().with_into(Some(vec![0; 8]))).await.unwrap_err();
         assert_eq!(into.kind, ErrorKind::InvalidArgument, "{into}");
@@ -114,7 +114,7 @@ fn two_values_of_one_element_are_refused() {
     block_on(async {
         let loader = open("refused.zt", Options::default()).await?;
         let error = load(&loader, "twice", Request::default()).await.unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("twice")));
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("twice")));
         assert_eq!(error.what, "two of its values have the position 3");
         Ok::<_, Error>(())
     })

@@ -16,7 +16,7 @@ use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
 use weightstream::source::memory::MemorySource;
-use weightstream::source::{Answer, Body, Buffer, Source};
+use weightstream::source::{Body, Buffer, RangeResponse, Source};
 use weightstream::write::ConvertOptions;
 
 /// The lengths of the chunks of a body in bytes, repeated cyclically.
@@ -64,7 +64,7 @@ impl Source for TestSource {
         Some(self.files[self.at].0.clone())
     }
 
-    async fn read(&self, range: Range<u64>) -> Result<Answer<TestBody>> {
+    async fn read(&self, range: Range<u64>) -> Result<RangeResponse<TestBody>> {
         assert!(!range.is_empty(), "an empty range was requested");
         let length = self.files[self.at].1.len() as u64;
         let sent = if self.ignores_ranges { 0..length } else { range.start..range.end.min(length) };
@@ -80,7 +80,7 @@ impl Source for TestSource {
             chunks: self.chunks.clone(),
             next_chunk: 0,
         };
-        let mut answer = Answer::new(sent.start, body);
+        let mut answer = RangeResponse::new(sent.start, body);
         answer.end = file_length.map(|_| sent.end);
         answer.file_length = file_length;
         answer.is_whole_file = self.ignores_ranges;
@@ -373,7 +373,7 @@ fn streaming_takes_one_request_and_verifies() {
     });
     let error = outcome.unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format), "{error}");
-    assert_eq!(error.place.tensor, Some(tensor.name.clone()));
+    assert_eq!(error.context.tensor, Some(tensor.name.clone()));
 }
 
 #[test]

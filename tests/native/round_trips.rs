@@ -213,7 +213,7 @@ fn tensors_that_apr_cannot_store_are_rejected_before_writing() {
         folder.write("m.safetensors", &safetensors(None, &[good, (name, dtype, shape, noise(1, length))]));
         let error = folder.convert("m.safetensors", "out.apr", &ConvertOptions::default()).unwrap_err();
         assert_eq!(error.kind, kind);
-        assert_eq!(error.place.tensor.as_deref(), Some(name));
+        assert_eq!(error.context.tensor.as_deref(), Some(name));
         assert!(error.to_string().contains(text), "{error}");
         assert_eq!(folder.names(), ["m.safetensors"]);
     }

@@ -124,7 +124,7 @@ fn a_cast_of_views_with_other_dtypes_is_refused() {
     folder.convert("in.apr", "raw.apr", &ConvertOptions::default()).unwrap();
     let error =
         folder.convert("in.apr", "f16.apr", &ConvertOptions::default().with_dtype(Some(Dtype::F16))).unwrap_err();
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("view")), "{error}");
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("view")), "{error}");
 }
 
 fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {

@@ -130,7 +130,7 @@ fn an_error_of_one_tensor_ends_the_stream_and_its_requests() {
         let loader = open(&server, 2).await;
         let tensors = loader.tensors(None, Rc::new(())).await.unwrap();
         let outcome: Result<Vec<_>, _> = tensors.try_collect().await;
-        assert_eq!(outcome.unwrap_err().place.status, Some(404));
+        assert_eq!(outcome.unwrap_err().context.status, Some(404));
         assert_stopped(&server, 3).await;
     });
 }

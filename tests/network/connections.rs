@@ -15,7 +15,7 @@ fn a_refused_connection_fails_fast() {
     drop(server);
     std::thread::sleep(Duration::from_millis(50)); // until the port is closed
     let error = run(async { open(&url).await.unwrap_err() });
-    assert_eq!((error.kind, error.place.url.as_deref()), (ErrorKind::Network, Some(url.as_str())));
+    assert_eq!((error.kind, error.context.url.as_deref()), (ErrorKind::Network, Some(url.as_str())));
     assert!(error.to_string().to_lowercase().contains("refused"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }

@@ -41,14 +41,14 @@ use traps::model::{FILE, TENSORS, range_of};
 use traps::{bytes, server};
 use weightstream::Result;
 use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::retry::Policy;
+use weightstream::retry::RetryPolicy;
 use weightstream::source::http::HttpSource;
 
 type HttpLoader = Rc<Loader<HttpSource>>;
 
 /// Short delays, so that tests are fast. On a busy machine, a delay must not count as a stall.
 fn options() -> Options {
-    let retry = Policy::default().with_base_delay_ms(1).with_max_delay_ms(20).with_stall_ms(5_000);
+    let retry = RetryPolicy::default().with_base_delay_ms(1).with_max_delay_ms(20).with_stall_ms(5_000);
     Options::default().with_retry(retry)
 }
 

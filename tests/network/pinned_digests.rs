@@ -57,7 +57,11 @@ fn a_tensor_is_verified_by_its_pinned_digest() {
                 loader.verify(Rc::new(())).await.unwrap_err(),
             ];
             for error in errors {
-                assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Checksum, Some(*name)), "{error}");
+                assert_eq!(
+                    (error.kind, error.context.tensor.as_deref()),
+                    (ErrorKind::Checksum, Some(*name)),
+                    "{error}"
+                );
             }
             let rows = TensorRequest::default().with_rows(Some(1..2));
             assert!(loader.load_tensor(name, rows, Rc::new(())).await.is_ok(), "the digest does not apply to rows");

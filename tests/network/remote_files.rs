@@ -82,7 +82,7 @@ fn opens_at_the_head_whatever_the_server_answers() {
         let empty = Server::new(|_| Reply::new(416, b"").with("Content-Range", "bytes */0"));
         assert_eq!(open_head(&empty, 0..u64::MAX).await.unwrap().byte_length(), Some(0));
         let missing = Server::new(|_| Reply::new(404, b""));
-        assert_eq!(open_head(&missing, 0..u64::MAX).await.unwrap_err().place.status, Some(404));
+        assert_eq!(open_head(&missing, 0..u64::MAX).await.unwrap_err().context.status, Some(404));
         let flaky = Server::new(|request| {
             let reply = answer(&content(), request);
             if request.number < 3 { reply.cut_after(if request.number == 0 { 0 } else { 200_000 }) } else { reply }

@@ -11,7 +11,7 @@ use weightstream::Result;
 use weightstream::error::ErrorKind;
 use weightstream::index::Digest;
 use weightstream::internals::codec::digest::digest_of;
-use weightstream::loader::{Loader, RemoteFile, Signature, TensorRequest};
+use weightstream::loader::{Loader, RemoteFile, SignedDigests, TensorRequest};
 use weightstream::signature::SignedFiles;
 use weightstream::source::http::HttpSource;
 
@@ -24,24 +24,24 @@ fn model() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     (file, a, b)
 }
 
-fn signature(file: &[u8]) -> Signature {
+fn signature(file: &[u8]) -> SignedDigests {
     let mut files = SignedFiles::default();
     files.add_file("m.safetensors", digest_of(file, SHA256)).unwrap();
-    Signature::default().with_files(Arc::new(files))
+    SignedDigests::default().with_files(Arc::new(files))
 }
 
 /// The same as `signature`, with digests of pieces.
-fn in_pieces(file: &[u8], length: usize) -> Signature {
+fn in_pieces(file: &[u8], length: usize) -> SignedDigests {
     let mut files = SignedFiles::default();
     for (number, piece) in file.chunks(length).enumerate() {
         let start = (number * length) as u64;
         let end = start + piece.len() as u64;
         files.add_piece("m.safetensors", start, Some(end), digest_of(piece, SHA256)).unwrap();
     }
-    Signature::default().with_files(Arc::new(files))
+    SignedDigests::default().with_files(Arc::new(files))
 }
 
-async fn open(server: &Server, signature: Signature) -> Result<HttpLoader> {
+async fn open(server: &Server, signature: SignedDigests) -> Result<HttpLoader> {
     let options = options().with_signature(Some(signature));
     Loader::open(HttpSource::new(&server.url("/m.safetensors"), &[])?, options).await.map(Rc::new)
 }
@@ -108,7 +108,7 @@ fn refuses_a_file_that_differs_in_one_byte_anywhere() {
             let server = Server::new(move |request| answer(&served, request));
             let error = run(async { open(&server, signature).await.map(drop) }).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Signature, "{at}: {error}");
-            assert!(error.place.url.is_some_and(|url| url.ends_with("/m.safetensors")));
+            assert!(error.context.url.is_some_and(|url| url.ends_with("/m.safetensors")));
         }
     }
 }
@@ -188,7 +188,7 @@ fn other_files_of_a_model_must_be_signed_as_well() {
             let bytes = if *name == "a" { &a } else { &b };
             files.add_file(&format!("m/{name}.safetensors"), digest_of(bytes, SHA256)).unwrap();
         }
-        let signature = Signature::default().with_files(Arc::new(files));
+        let signature = SignedDigests::default().with_files(Arc::new(files));
         let signature = signature.with_path(Some("m/model.safetensors.index.json".to_owned()));
         let server = Server::new(move |request| match request.path.as_str() {
             "/a.safetensors" => answer(&a, request),

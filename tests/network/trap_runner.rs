@@ -23,7 +23,7 @@ pub(crate) fn run_trap(trap: Trap) {
             if let Err(error) = outcome {
                 assert!(is_last, "{load:?}: {error}");
                 if let Load::One(name) = load {
-                    assert_eq!(error.place.tensor.as_deref(), Some(*name), "{error}");
+                    assert_eq!(error.context.tensor.as_deref(), Some(*name), "{error}");
                 }
                 return Err(error);
             }
@@ -34,8 +34,8 @@ pub(crate) fn run_trap(trap: Trap) {
         Ok(()) => assert!(trap.codes.is_empty(), "it should fail with {:?}", trap.codes),
         Err(error) => {
             assert!(trap.codes.contains(&error.code()), "it should fail with {:?}: {error}", trap.codes);
-            assert_eq!(error.place.url.as_deref(), Some(&*url));
-            assert!(trap.status.is_none_or(|status| error.place.status == Some(status)), "{error}");
+            assert_eq!(error.context.url.as_deref(), Some(&*url));
+            assert!(trap.status.is_none_or(|status| error.context.status == Some(status)), "{error}");
         }
     }
     let requests = server.requests();

@@ -71,7 +71,7 @@ fn loads_are_verified_by_the_digests_of_the_entry() {
         fs::write(&file, bytes).unwrap();
         let error = Reader::open(&entry).unwrap().tensor_slice("layers.3.weight").unwrap_err();
         assert_eq!(error.kind, ErrorKind::Checksum);
-        assert_eq!(error.place.tensor.as_deref(), Some("layers.3.weight"));
+        assert_eq!(error.context.tensor.as_deref(), Some("layers.3.weight"));
     }
 }
 

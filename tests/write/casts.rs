@@ -70,7 +70,7 @@ fn a_cast_to_an_unsupported_dtype_is_rejected() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &[("matrix", "F32", &[1, 32], floats(32))]));
     let options = to(Dtype::Q8_0).with_format(Some(&safetensors::FORMAT));
     let error = folder.convert("m.safetensors", "out.safetensors", &options).unwrap_err();
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("matrix")));
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("matrix")));
     assert_eq!(folder.names(), ["m.safetensors"]);
 }
 

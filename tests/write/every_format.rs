@@ -50,7 +50,7 @@ fn every_fixture_is_converted_to_every_format_or_rejected_with_a_reason() {
                 }
                 Err(error) => {
                     assert!(matches!(error.kind, ErrorKind::Unsupported | ErrorKind::Limit), "{what}: {error}");
-                    let has_reason = error.place.tensor.is_some() || error.what.contains("metadata");
+                    let has_reason = error.context.tensor.is_some() || error.what.contains("metadata");
                     assert!(has_reason, "{what}: {error}");
                 }
             }

@@ -272,7 +272,7 @@ fn positions_are_left_out_where_they_cannot_be_stored_and_nothing_else() {
                 assert_eq!(converted.tensors, 1);
                 assert!(converted.warnings[0].contains("positions"), "{:?}", converted.warnings);
             }
-            Err(error) => assert!(!is_left_out && error.place.tensor.as_deref() == Some(name), "{error}"),
+            Err(error) => assert!(!is_left_out && error.context.tensor.as_deref() == Some(name), "{error}"),
         }
     }
 }

@@ -139,14 +139,17 @@ impl<'a> CallGraph<'a> {
         Division { homes, crossing }
     }
 
-    /// The functions of other parts that the main part calls by name, not through a table: what must not be called
-    /// before the part is loaded.
-    pub fn entries(&self, division: &Division) -> BTreeSet<String> {
+    /// The functions of other parts that the main part calls by name, not through a table, after the functions that
+    /// call them: what must not be called before the part is loaded.
+    pub fn entries(&self, division: &Division) -> BTreeSet<(String, String)> {
         let home = |number: u32| division.homes.get(number as usize).copied().unwrap_or(0);
-        let calls = (0..).zip(&self.functions).filter(|(number, _)| home(*number) == 0).flat_map(|(_, f)| &f.calls);
-        let names =
-            calls.filter(|called| home(**called) != 0).filter_map(|called| self.functions.get(*called as usize));
-        names.map(|function| function.name.clone()).collect()
+        let main = (0..).zip(&self.functions).filter(|(number, _)| home(*number) == 0);
+        let crossing = main.flat_map(|(_, function)| {
+            let called = function.calls.iter().filter(|called| home(**called) != 0);
+            let called = called.filter_map(|called| self.functions.get(*called as usize));
+            called.map(|called| (function.name.clone(), called.name.clone()))
+        });
+        crossing.collect()
     }
 
     /// Whether each function is reachable from `queue`, except through functions that `is_removed` selects.

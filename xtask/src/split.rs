@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
+use sha2::{Digest, Sha256};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
     CodeSection, ConstExpr, ElementSection, Elements, EntityType, ExportKind, ExportSection, Function, FunctionSection,
@@ -87,8 +88,9 @@ pub struct Part {
 
 /// The number of the part that must have the code of a function, `None` for the part that calls it.
 fn part_of(name: &str, formats: &[String]) -> Option<usize> {
-    // Functions that import something from JavaScript are shared by all that import it.
-    let name = (!name.contains("__wbg_")).then(|| own_path(name))?;
+    // The compiler merges equal functions, of which only one keeps its name. Those that import something from
+    // JavaScript or convert its values are equal for many types.
+    let name = (!["__wbg_", "wasm_bindgen::"].iter().any(|path| name.contains(path))).then(|| own_path(name))?;
     if MAIN_PATHS.iter().any(|path| name.starts_with(path)) {
         return Some(0);
     }
@@ -121,8 +123,8 @@ pub fn split(module: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(parts)
 }
 
-/// The functions of other parts that the main part calls by name.
-pub fn entries(module: &[u8]) -> Result<BTreeSet<String>> {
+/// The functions of other parts that the main part calls by name, after the functions that call them.
+pub fn entries(module: &[u8]) -> Result<BTreeSet<(String, String)>> {
     let graph = CallGraph::read(module)?;
     Ok(graph.entries(&graph.division(part_of_function())))
 }
@@ -154,6 +156,9 @@ struct Whole<'a> {
     slots: BTreeMap<u32, u64>,
     /// The first slot of each part.
     first_slots: Vec<u64>,
+    /// The name under which the main part exports the memory to the other parts. It contains the digest of the module,
+    /// so that parts of different builds, from a cache, cannot be combined.
+    memory_export: String,
 }
 
 impl<'a> Whole<'a> {
@@ -175,6 +180,7 @@ impl<'a> Whole<'a> {
             homes: division.homes,
             slots: BTreeMap::new(),
             first_slots: Vec::new(),
+            memory_export: format!("memory_{:.8}", data_encoding::HEXLOWER.encode(&Sha256::digest(module))),
         };
         for payload in Parser::new(0).parse_all(module) {
             match payload? {
@@ -257,6 +263,7 @@ impl<'a> Whole<'a> {
                 Payload::ExportSection(exports) => {
                     let mut section = ExportSection::new();
                     RoundtripReencoder.parse_export_section(&mut section, exports.clone())?;
+                    section.export(&self.memory_export, ExportKind::Memory, 0);
                     for number in 0..self.tables.len() as u32 {
                         section.export(&format!("table{number}"), ExportKind::Table, number);
                     }
@@ -297,7 +304,7 @@ impl<'a> Whole<'a> {
             }
         }
         let mut imports = ImportSection::new();
-        imports.import(MAIN, "memory", EntityType::Memory(RoundtripReencoder.memory_type(self.memory)?));
+        imports.import(MAIN, &self.memory_export, EntityType::Memory(RoundtripReencoder.memory_type(self.memory)?));
         for (number, table) in self.tables.iter().enumerate() {
             let mut ty = RoundtripReencoder.table_type(*table)?;
             if number == 0 {

@@ -33,7 +33,6 @@ const PAYLOAD_BYTES: u64 = 262_144;
 const DIRECTIVES: &str = "location /app/ { add_header Content-Encoding br; add_header Cache-Control no-cache; } \
     types { text/html html; text/javascript js; application/wasm wasm; }";
 
-
 /// A website with a page, the package, and a small model, behind a slow connection.
 pub(super) struct Site {
     line: ThrottledProxy,

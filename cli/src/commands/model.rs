@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::hub::Hub;
-use weightstream::loader::{Options, Signature};
+use weightstream::loader::{Options, SignedDigests};
 use weightstream::native::{Reader, RemoteReader, Verified, read_url};
 use weightstream::progress::Progress;
 use weightstream::source::http::HttpSource;
@@ -77,7 +77,7 @@ impl ModelArguments {
     }
 
     /// Like [`ModelArguments::open`]. The files of a model at a URL must be those that were signed.
-    pub(super) fn open_signed(&self, signature: Option<Signature>) -> Result<Model, Failure> {
+    pub(super) fn open_signed(&self, signature: Option<SignedDigests>) -> Result<Model, Failure> {
         let headers = self.http.headers_for(&[&self.place])?;
         self.http.open(&self.place, &headers, signature)
     }
@@ -112,7 +112,7 @@ impl HttpArguments {
         &self,
         place: &OsString,
         headers: &[(String, String)],
-        signature: Option<Signature>,
+        signature: Option<SignedDigests>,
     ) -> Result<Model, Failure> {
         let model = match url(place) {
             Some(url) if is_object(url) => {

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::loader::Signature;
+use weightstream::loader::SignedDigests;
 use weightstream::names;
 use weightstream::native::read_file;
 use weightstream::signature::{self, MAX_BUNDLE_BYTES, PublicKey, Roots, Statement, Trust};
@@ -37,7 +37,7 @@ pub(super) enum Signed {
     /// There is no signature.
     Nothing,
     /// What the loader of a model at a URL compares.
-    Remote(Signature),
+    Remote(SignedDigests),
     /// What the files of a model on a disk are compared with.
     Local(LocalModel),
 }
@@ -68,7 +68,7 @@ impl SignatureArguments {
             return Ok(Signed::Local(self.compare(place.path(), statement, given)?));
         };
         let path = self.signed_path.clone().or_else(|| names::path_below(&name, url));
-        Ok(Signed::Remote(Signature::default().with_files(Arc::new(statement.files)).with_path(path)))
+        Ok(Signed::Remote(SignedDigests::default().with_files(Arc::new(statement.files)).with_path(path)))
     }
 
     /// Compares a folder or a file with what was signed. The signature itself need not be signed.
@@ -122,7 +122,7 @@ impl SignatureArguments {
 
 impl Signed {
     /// What the loader of a model at a URL compares.
-    pub(super) fn remote(&self) -> Option<Signature> {
+    pub(super) fn remote(&self) -> Option<SignedDigests> {
         match self {
             Signed::Remote(signature) => Some(signature.clone()),
             Signed::Nothing | Signed::Local(_) => None,

@@ -33,7 +33,7 @@ fn a_failed_conversion_leaves_nothing_and_changes_nothing() {
     folder.write("out.apr", b"what was here before");
     for options in [ConvertOptions::default(), two_shards()] {
         let error = folder.convert("bad.apr", "out.apr", &options).unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("damaged")));
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("damaged")));
         assert_eq!(folder.names(), ["bad.apr", "out.apr"]);
         assert_eq!(fs::read(folder.path("out.apr")).unwrap(), b"what was here before");
     }

@@ -136,7 +136,7 @@ fn parts_of_a_model_are_requested_with_the_query_of_its_url() {
         let url = server.url(&format!("{place}?sig=a%2Fb"));
         assert_eq!(open(&url, &[], PartUrls::KeepQuery).unwrap().tensors().len(), 2, "{place}");
         let error = open(&url, &[], PartUrls::DropQuery).unwrap_err();
-        assert_eq!(error.place.status, Some(403), "{error}");
+        assert_eq!(error.context.status, Some(403), "{error}");
     }
     let paths: Vec<_> = server.requests().into_iter().map(|request| request.path).collect();
     assert!(paths.contains(&"/v0/o/m%2Fx-00002-of-00002.safetensors?sig=a%2Fb".to_owned()), "{paths:?}");

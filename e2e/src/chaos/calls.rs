@@ -10,7 +10,7 @@ use futures::future::{self, Either};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::retry::Policy;
+use weightstream::retry::RetryPolicy;
 use weightstream::source::http::HttpSource;
 use weightstream::{Error, ErrorKind};
 
@@ -64,7 +64,7 @@ pub struct Outcome {
 
 impl Calls {
     pub fn new(model: &Model, random: &mut Random) -> Self {
-        let retry = Policy::default()
+        let retry = RetryPolicy::default()
             .with_max_attempts(8)
             .with_base_delay_ms(1)
             .with_max_delay_ms(20)

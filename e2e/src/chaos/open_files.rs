@@ -6,7 +6,7 @@ use std::ops::Range;
 use anyhow::Result;
 use weightstream::Error;
 use weightstream::loader::RemoteFile;
-use weightstream::retry::Policy;
+use weightstream::retry::RetryPolicy;
 use weightstream::source::http::HttpSource;
 
 use super::check::FileCheck;
@@ -16,12 +16,12 @@ use super::model::Model;
 pub struct OpenFiles<'a> {
     /// The URL of the file that is opened to load the model.
     url: &'a str,
-    retry: Policy,
+    retry: RetryPolicy,
     bytes_received: Cell<u64>,
 }
 
 impl<'a> OpenFiles<'a> {
-    pub fn new(url: &'a str, retry: Policy) -> Self {
+    pub fn new(url: &'a str, retry: RetryPolicy) -> Self {
         OpenFiles { url, retry, bytes_received: Cell::new(0) }
     }
 

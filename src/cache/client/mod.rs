@@ -4,7 +4,7 @@
 mod start;
 
 use super::backend::{CachedFile, ContentLocation};
-use super::message::{Answer, Request};
+use super::message::{CacheReply, Request};
 use super::record::{read_identity, write_identity};
 use super::status::Status;
 use super::worker::Event;
@@ -45,7 +45,7 @@ pub(crate) struct Client {
     status: Mutex<Option<Status>>,
     /// Why the worker could not be started.
     start_error: RefCell<Option<Error>>,
-    waiting: RefCell<HashMap<u32, oneshot::Sender<Answer>>>,
+    waiting: RefCell<HashMap<u32, oneshot::Sender<CacheReply>>>,
     next_id: Cell<u32>,
     /// Why the cache is no longer used.
     failure: RefCell<Option<Error>>,
@@ -72,14 +72,14 @@ enum Port {
 #[derive(Debug)]
 pub(crate) struct Reply {
     client: Rc<Client>,
-    answer: Result<oneshot::Receiver<Answer>>,
+    answer: Result<oneshot::Receiver<CacheReply>>,
 }
 
 impl Client {
     /// Returns the cached version of the file, if any.
     pub(crate) async fn open(self: &Rc<Self>, url: &str) -> Result<Option<Identity>> {
         match self.request(Request::Open { url: url.to_owned() }).answer().await? {
-            Answer::Version(version) => Ok(version.map(|version| read_identity(&version))),
+            CacheReply::Version(version) => Ok(version.map(|version| read_identity(&version))),
             other => Err(unexpected(&other)),
         }
     }
@@ -142,7 +142,7 @@ impl Client {
     /// Finds the locations of contents.
     pub(crate) async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<ContentLocation>>> {
         match self.request(Request::Locate { contents: contents.to_vec() }).answer().await? {
-            Answer::Locations(locations) => Ok(locations),
+            CacheReply::Locations(locations) => Ok(locations),
             other => Err(unexpected(&other)),
         }
     }
@@ -155,7 +155,7 @@ impl Client {
     /// Lists the cached files.
     pub(crate) async fn list(self: &Rc<Self>) -> Result<Vec<CachedFile>> {
         match self.request(Request::List).answer().await? {
-            Answer::Files(files) => Ok(files),
+            CacheReply::Files(files) => Ok(files),
             other => Err(unexpected(&other)),
         }
     }
@@ -204,7 +204,7 @@ impl Client {
         }
     }
 
-    fn handle_answer(&self, Message { number, body }: Message<Answer>) {
+    fn handle_answer(&self, Message { number, body }: Message<CacheReply>) {
         let waiting = self.waiting.borrow_mut().remove(&number);
         if let Some(waiting) = waiting {
             waiting.send(body).ok(); // the requesting task may have been cancelled
@@ -215,7 +215,7 @@ impl Client {
         Reply { client: Rc::clone(self), answer: self.post(request) }
     }
 
-    fn post(&self, request: Request) -> Result<oneshot::Receiver<Answer>> {
+    fn post(&self, request: Request) -> Result<oneshot::Receiver<CacheReply>> {
         if let Some(failure) = &*self.failure.borrow() {
             return Err(failure.clone());
         }
@@ -256,7 +256,7 @@ impl Reply {
     /// buffer.
     pub(crate) async fn bytes(self) -> Result<(u64, u64, ArrayBuffer)> {
         match self.answer().await? {
-            Answer::Read { count, next, buffer } => Ok((count, next, buffer)),
+            CacheReply::Read { count, next, buffer } => Ok((count, next, buffer)),
             other => Err(unexpected(&other)),
         }
     }
@@ -264,7 +264,7 @@ impl Reply {
     /// Returns the buffer of the request for reuse.
     pub(crate) async fn buffer(self) -> Result<ArrayBuffer> {
         match self.answer().await? {
-            Answer::Written { buffer } => Ok(buffer),
+            CacheReply::Written { buffer } => Ok(buffer),
             other => Err(unexpected(&other)),
         }
     }
@@ -274,11 +274,11 @@ impl Reply {
         self.answer().await.map(drop)
     }
 
-    fn answer(self) -> LocalBoxFuture<'static, Result<Answer>> {
+    fn answer(self) -> LocalBoxFuture<'static, Result<CacheReply>> {
         self.settle().boxed_local() // boxed to avoid a copy of its code at every call site
     }
 
-    async fn settle(self) -> Result<Answer> {
+    async fn settle(self) -> Result<CacheReply> {
         let Reply { client, answer } = self;
         let reply = match future::select(answer?, pin!(pause(REPLY_TIMEOUT_MS))).await {
             Either::Left((reply, _)) => reply.ok(),
@@ -292,13 +292,13 @@ impl Reply {
             return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "the cache worker was stopped")));
         };
         match answer {
-            Answer::Failed { message } => Err(Error::new(ErrorKind::Io, message)),
+            CacheReply::Failed { message } => Err(Error::new(ErrorKind::Io, message)),
             answer => Ok(answer),
         }
     }
 }
 
-fn unexpected(answer: &Answer) -> Error {
+fn unexpected(answer: &CacheReply) -> Error {
     Error::new(ErrorKind::Internal, format!("the cache worker sent an unexpected answer: {answer:?}"))
 }
 

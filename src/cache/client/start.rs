@@ -7,7 +7,7 @@ use crate::browser::worker::{self as page_worker, Worker, script};
 use crate::cache::UserCache;
 use crate::cache::indexed::Database;
 use crate::cache::kv_cache::KvCache;
-use crate::cache::message::{Answer, Request};
+use crate::cache::message::{CacheReply, Request};
 use crate::cache::status::{Kind, Status};
 use crate::cache::worker;
 use crate::error::{Error, ErrorKind, Result};
@@ -163,7 +163,7 @@ impl Client {
     async fn await_status(self: &Rc<Self>) -> Result<Status> {
         let reply = self.post(Request::Status)?;
         let error = match future::select(reply, pin!(pause(START_MS))).await {
-            Either::Left((Ok(Answer::Status(status)), _)) => return Ok(status),
+            Either::Left((Ok(CacheReply::Status(status)), _)) => return Ok(status),
             Either::Left((Ok(_), _)) => None,
             Either::Left((Err(_), _)) => self.failure.borrow().clone(),
             Either::Right(_) => Some(worker_error("it does not answer")),

@@ -3,7 +3,7 @@
 use super::toc::{Chunk, NAME, Toc, VERSION};
 use super::{integrity, tensors};
 use crate::error::{Result, malformed};
-use crate::format::checksum::{Stated, StretchChecksum};
+use crate::format::checksum::{Expected, RangeChecksum};
 use crate::format::values::budget::Budget;
 use crate::format::values::input::Input;
 use crate::format::values::json;
@@ -56,12 +56,12 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 
 /// Lists the digests of the chunks that are not read with the index, mainly the shards. Skips compressed chunks: their
 /// digests cover the decoded bytes, which nothing uses.
-pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+pub(super) fn checksums(window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
     let toc = Toc::read(window)?;
     let later = toc.chunks.iter().filter(|chunk| !chunk.is_metadata() && !chunk.is_compressed());
-    let checksum = |chunk: &Chunk| StretchChecksum {
+    let checksum = |chunk: &Chunk| RangeChecksum {
         over: chunk.range.clone(),
-        stated: Stated::Digest(Digest::Blake3(chunk.blake3)),
+        stated: Expected::Digest(Digest::Blake3(chunk.blake3)),
         by: format!("the table of contents of `{}`", chunk.name),
     };
     Ok(later.filter(|chunk| chunk.has_digest()).map(checksum).collect())

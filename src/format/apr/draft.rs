@@ -13,7 +13,7 @@ use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::checksum::StretchChecksum;
+use crate::format::checksum::RangeChecksum;
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
 use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tied_tensors};
@@ -107,7 +107,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 }
 
 /// Returns the footer's CRC32 of all bytes before the footer.
-pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+pub(super) fn checksums(window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
     let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
     Ok(footer.map(crc32_before).into_iter().collect())
 }

@@ -2,7 +2,7 @@
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::{Stated, StretchChecksum};
+use crate::format::checksum::{Expected, RangeChecksum};
 
 /// The name of the format in the registry.
 pub(super) const NAME: &str = "apr";
@@ -13,8 +13,8 @@ pub(super) const NAME: &str = "apr";
 pub(crate) const MAX_HEAD_BYTES: u64 = 64 << 20;
 
 /// Describes the footer's CRC32 at `start`, which covers all bytes before it.
-pub(super) fn crc32_before(start: u64) -> StretchChecksum {
-    StretchChecksum { over: 0..start, stated: Stated::Crc32At(start), by: "the footer".to_owned() }
+pub(super) fn crc32_before(start: u64) -> RangeChecksum {
+    RangeChecksum { over: 0..start, stated: Expected::Crc32At(start), by: "the footer".to_owned() }
 }
 
 /// Returns the dtype of an unknown code. Tensors of it load as raw bytes.

@@ -4,7 +4,7 @@ use super::head::crc32_before;
 use super::{apr1, aprn, draft, shipped, wrapper};
 use crate::deferred;
 use crate::error::Result;
-use crate::format::checksum::StretchChecksum;
+use crate::format::checksum::RangeChecksum;
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
 
@@ -29,7 +29,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     }
 }
 
-pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+pub(super) fn checksums(window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
     match layout(window)? {
         Layout::Draft => draft::checksums(window),
         Layout::Shipped => shipped::checksums(window),

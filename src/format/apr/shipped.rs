@@ -14,7 +14,7 @@ use crate::codec::digest::{self, Hasher};
 use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::checksum::StretchChecksum;
+use crate::format::checksum::RangeChecksum;
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
 use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tied_tensors};
@@ -73,7 +73,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 }
 
 /// Returns the CRC32 at the end, which covers all bytes before it.
-pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+pub(super) fn checksums(window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
     let Some(length) = window.file_length() else { return Ok(Vec::new()) };
     let header = parse_header(window)?;
     let mut budget = Budget::of(window, header.sections.byte_length());

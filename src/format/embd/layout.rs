@@ -3,7 +3,7 @@
 use super::{sequential, specified};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fields::Fields;
-use crate::format::checksum::StretchChecksum;
+use crate::format::checksum::RangeChecksum;
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
 
@@ -15,7 +15,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     Ok(Parsed::File(index))
 }
 
-pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+pub(super) fn checksums(window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
     Ok(match layout(window)? {
         Layout::Specified(header) => specified::checksums(&header),
         Layout::Sequential => Vec::new(),

@@ -12,7 +12,7 @@ use crate::codec::crc32;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::checksum::{Stated, StretchChecksum};
+use crate::format::checksum::{Expected, RangeChecksum};
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
 use crate::index::{Component, Index, Metadata, Tensor, check_tensors, next_start};
@@ -196,13 +196,13 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
 }
 
 /// Lists the footer's checksums: of the data, and of all bytes before the footer.
-pub(super) fn checksums(header: &Header) -> Vec<StretchChecksum> {
+pub(super) fn checksums(header: &Header) -> Vec<RangeChecksum> {
     if header.flags & CHECKSUM_ENABLED == 0 {
         return Vec::new();
     }
     let checksum = |over: Range<u64>, at: u64| {
         let by = "the footer".to_owned();
-        StretchChecksum { over, stated: Stated::Crc32At(at), by }
+        RangeChecksum { over, stated: Expected::Crc32At(at), by }
     };
     vec![checksum(header.data.clone(), header.footer), checksum(0..header.footer, header.footer + 4)]
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// The new place of an initializer's elements.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum InitializerStorage {
     /// Unchanged.
     Kept,
     /// In the graph.
@@ -60,7 +60,7 @@ pub(crate) fn input_names(window: &Window) -> Result<HashSet<String>, Stop> {
 ///
 /// # Errors
 /// As for the parser; `UNSUPPORTED` for external data that is not listed, and would be lost.
-pub(crate) fn rewrite(window: &Window, place_of: &dyn Fn(&str) -> Place) -> Result<Vec<u8>, Stop> {
+pub(crate) fn rewrite(window: &Window, place_of: &dyn Fn(&str) -> InitializerStorage) -> Result<Vec<u8>, Stop> {
     let rewriter = Rewriter { window, place_of };
     let (mut out, mut training_count) = (Vec::new(), 0);
     let mut message = Message::whole_file(window, 0..window.whole_length()?);
@@ -80,7 +80,7 @@ pub(crate) fn rewrite(window: &Window, place_of: &dyn Fn(&str) -> Place) -> Resu
 
 struct Rewriter<'w, 'f> {
     window: &'w Window<'f>,
-    place_of: &'w dyn Fn(&str) -> Place,
+    place_of: &'w dyn Fn(&str) -> InitializerStorage,
 }
 
 impl Rewriter<'_, '_> {
@@ -124,12 +124,12 @@ impl Rewriter<'_, '_> {
         let proto = TensorProto::parse(self.window, range.clone())?;
         let place = (self.place_of)(&format!("{prefix}{}", proto.name));
         let cast = match &place {
-            Place::Kept => {
+            InitializerStorage::Kept => {
                 self.check_inline(range.clone(), "an initializer that is not listed")?;
                 return Ok(self.window.get(range)?.to_vec());
             }
-            Place::Inline(_) => None,
-            Place::External { cast, .. } => cast.as_ref(),
+            InitializerStorage::Inline(_) => None,
+            InitializerStorage::External { cast, .. } => cast.as_ref(),
         };
         let mut out = Vec::new();
         let mut message = Message::new(self.window, range);
@@ -154,9 +154,9 @@ impl Rewriter<'_, '_> {
             put_bytes(casts, graph::NODE, &cast_node(&stored, &proto.name, proto.data_type));
         }
         match place {
-            Place::Kept => {}
-            Place::Inline(bytes) => put_bytes(&mut out, field::RAW_DATA, &bytes),
-            Place::External { location, bytes, .. } => {
+            InitializerStorage::Kept => {}
+            InitializerStorage::Inline(bytes) => put_bytes(&mut out, field::RAW_DATA, &bytes),
+            InitializerStorage::External { location, bytes, .. } => {
                 let length = bytes.end - bytes.start;
                 let entries = [
                     ("location", location.to_owned()),

@@ -39,7 +39,7 @@ fn faults_of_a_long_header_are_found_wherever_they_are() {
         let whole = parse(&Window::whole(&file)).unwrap_err();
         for pieces in [vec![64 << 10], vec![1 << 20], vec![1, 4 << 20]] {
             let error = parse_in_pieces(&file, &pieces).unwrap_err();
-            assert_eq!((error.kind, &error.place.tensor), (whole.kind, &whole.place.tensor), "{begin:?} {end:?}");
+            assert_eq!((error.kind, &error.context.tensor), (whole.kind, &whole.context.tensor), "{begin:?} {end:?}");
         }
         assert_eq!(whole.kind, ErrorKind::Format);
     }

@@ -29,9 +29,9 @@ fn rejects_duplicate_names_and_fields() {
     let tensor = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
     let next = r#"{"dtype":"U8","shape":[1],"data_offsets":[1,2]}"#;
     let error = refused(&file(&format!(r#"{{"a":{tensor},"a":{next}}}"#), 2));
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("a")));
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("a")));
     let error = refused(&file(r#"{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}"#, 1));
-    assert_eq!(error.place.tensor.as_deref(), Some("a"));
+    assert_eq!(error.context.tensor.as_deref(), Some("a"));
     assert!(error.what.contains("`dtype` twice"), "{error}");
 }
 
@@ -184,8 +184,8 @@ fn lists_tensors_missing_in_the_map_and_rejects_tensors_missing_in_the_file() {
     assert_eq!(block_on(loader.load_metadata()).unwrap().metadata["total_size"], 99);
 
     let error = block_on(model(r#"{"a":"p1","c":"p1"}"#).load_index()).unwrap_err();
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("c")));
-    assert_eq!(error.place.url.as_deref(), Some("p1"));
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("c")));
+    assert_eq!(error.context.url.as_deref(), Some("p1"));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn rejects_paths_outside_the_folder() {
     for path in ["\"../p1\"", "\"/p1\"", "\"https://host/p1\"", "7", "null"] {
         let manifest = format!(r#"{{"weight_map":{{"a":{path}}}}}"#);
         let error = open(vec![("index.json", manifest.into_bytes())]).unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("a")), "{path}");
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("a")), "{path}");
     }
 }
 

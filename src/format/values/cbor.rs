@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn errors_have_a_position() {
         let error = value(b"\x83\x01\x02").unwrap_err();
-        assert_eq!((error.kind, error.place.range), (ErrorKind::Format, Some(103..104)));
+        assert_eq!((error.kind, error.context.range), (ErrorKind::Format, Some(103..104)));
     }
 
     #[test]

@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn errors_have_a_position() {
         let error = value(b"\x93\x01\xd9\x05a").unwrap_err();
-        assert_eq!((error.kind, error.place.range), (ErrorKind::Format, Some(104..105)));
+        assert_eq!((error.kind, error.context.range), (ErrorKind::Format, Some(104..105)));
     }
 
     #[test]

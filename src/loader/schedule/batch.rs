@@ -23,7 +23,7 @@ use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
 use crate::loader::transfer::stats::Stats;
 use crate::loader::{BufferOf, Loaded, LoadedComponent};
 use crate::plan::WantedRange;
-use crate::progress::{Arrived, Progress};
+use crate::progress::{BytesArrived, Progress};
 use crate::source::{Buffer, Source};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -448,7 +448,7 @@ impl<S: Source> Batch<S> {
         }
     }
 
-    pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {
+    pub(crate) fn arrived(&self, arrived: BytesArrived<'_>, now_ms: u64) {
         let bytes = arrived.range.end - arrived.range.start;
         self.concurrency.borrow_mut().arrived(arrived.connection, bytes, now_ms);
         self.call.observer.arrived(arrived);

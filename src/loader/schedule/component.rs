@@ -5,7 +5,7 @@ use crate::index::{Component, ComponentDigest};
 use crate::loader::BufferOf;
 use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::schedule::offload::{PendingComponent, ready};
-use crate::loader::schedule::run::{Arrival, RunReader};
+use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::Target;
 use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
 use crate::plan::WantedRange;
@@ -22,7 +22,7 @@ impl<S: Source> RunReader<S> {
         wanted: &WantedRange<Target>,
         component: &Component,
         name: &str,
-    ) -> Result<Arrival<BufferOf<S>>> {
+    ) -> Result<ComponentFuture<BufferOf<S>>> {
         let Target { planned, component: index } = wanted.target;
         let task = self.batch.task(planned, component, &wanted.range)?;
         let digests = task.digests.clone();
@@ -46,7 +46,7 @@ impl<S: Source> RunReader<S> {
         digests: Vec<ComponentDigest>,
         name: &str,
         receiving: PendingComponent<BufferOf<S>>,
-    ) -> Arrival<BufferOf<S>> {
+    ) -> ComponentFuture<BufferOf<S>> {
         let by_pages = self.batch.pages_of(planned, index).is_some();
         let cut = self.batch.cut(planned).map(|cut| cut.at);
         let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
@@ -55,7 +55,8 @@ impl<S: Source> RunReader<S> {
                 file.blocks.learn(&component, cut, &received.blocks)?;
                 Ok(received)
             };
-            let mut received = receiving.await.and_then(learn).map_err(|e| file.blame(e.in_tensor(&name)))?;
+            let mut received =
+                receiving.await.and_then(learn).map_err(|e| file.reject_if_corrupt(e.in_tensor(&name)))?;
             file.confirm_contents(&component, &digests);
             // The component is held until its pages are verified.
             received.verified = received.verified.or(by_pages.then_some("blake3"));

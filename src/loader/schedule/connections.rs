@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::loader::decode::job::Received;
 use crate::loader::schedule::batch::Batch;
-use crate::loader::schedule::run::{Arrival, RunReader};
+use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::share::Share;
 use crate::loader::schedule::target::Target;
 use crate::loader::schedule::tied::TiedLoad;
@@ -27,17 +27,17 @@ pub(crate) struct Connections<S: Source> {
     shares: Vec<(Rc<ModelFile<S>>, Rc<Share>)>,
     readers: FuturesUnordered<LocalBoxFuture<'static, Step<S>>>,
     /// Components whose stored bytes have all arrived, in order of arrival.
-    arrivals: FuturesOrdered<Arrival<BufferOf<S>>>,
+    arrivals: FuturesOrdered<ComponentFuture<BufferOf<S>>>,
     /// What is left of the last tensor for those that are tied to it.
     tied: Option<TiedLoad<BufferOf<S>>>,
     /// Minimum length of a run that is split off: shorter runs are not worth a request.
     min_bytes: u64,
 }
 
-type Step<S> = (Box<RunReader<S>>, Result<Option<Arrival<BufferOf<S>>>>);
+type Step<S> = (Box<RunReader<S>>, Result<Option<ComponentFuture<BufferOf<S>>>>);
 
 enum Event<S: Source> {
-    Arrived(Result<(usize, usize, Received<BufferOf<S>>)>),
+    BytesArrived(Result<(usize, usize, Received<BufferOf<S>>)>),
     Read(Step<S>),
     /// More connections are allowed.
     Grown,
@@ -62,7 +62,7 @@ impl<S: Source> Connections<S> {
         loop {
             while self.readers.len() < self.batch.concurrency.borrow().allowed() && self.add() {}
             match poll_fn(|context| self.poll_event(context)).await {
-                Event::Arrived(arrived) => {
+                Event::BytesArrived(arrived) => {
                     let (planned, component, received) = arrived?;
                     if let Some(loaded) = self.batch.deliver(planned, component, received)? {
                         return self.take(self.batch.tied(planned, loaded)?).map(Some);
@@ -92,7 +92,7 @@ impl<S: Source> Connections<S> {
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event<S>> {
         if let Poll::Ready(Some(arrived)) = self.arrivals.poll_next_unpin(context) {
-            return Poll::Ready(Event::Arrived(arrived));
+            return Poll::Ready(Event::BytesArrived(arrived));
         }
         if let Poll::Ready(Some(step)) = self.readers.poll_next_unpin(context) {
             return Poll::Ready(Event::Read(step));

@@ -1,7 +1,7 @@
 //! Checks the checksums of whole files in calls that read all bytes of the model.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{self, Stated, StretchChecksum};
+use crate::format::{self, Expected, RangeChecksum};
 use crate::index::Tensors;
 use crate::index::padding::PaddingCheck;
 use crate::loader::Loader;
@@ -172,7 +172,7 @@ async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: 
             error.at(sums.missing().unwrap_or(over.clone()))
         })
     });
-    let matched = matched.map_err(|error| file.blame(error))?;
+    let matched = matched.map_err(|error| file.reject_if_corrupt(error))?;
     for (_, digest) in matched.iter().filter(|(over, _)| *over == (0..file.stored_length().unwrap_or(0))) {
         file.confirm_whole(digest);
     }
@@ -266,7 +266,7 @@ impl<S: Source> Loader<S> {
     }
 }
 
-fn checksums_in_file<S: Source>(file: &ModelFile<S>) -> Result<Vec<StretchChecksum>> {
+fn checksums_in_file<S: Source>(file: &ModelFile<S>) -> Result<Vec<RangeChecksum>> {
     match file.is_raw {
         true => Ok(Vec::new()),
         false => Ok(file.try_parse(format::checksums)?.unwrap_or_default()),
@@ -274,9 +274,9 @@ fn checksums_in_file<S: Source>(file: &ModelFile<S>) -> Result<Vec<StretchChecks
 }
 
 /// Removes strong digests over tensors, if all tensors have strong digests or are in pages with digests.
-fn remove_redundant(checksums: &mut Vec<StretchChecksum>, tensors: &Tensors) {
+fn remove_redundant(checksums: &mut Vec<RangeChecksum>, tensors: &Tensors) {
     let is_strong =
-        |checksum: &StretchChecksum| matches!(checksum.stated, Stated::Digest(digest) if digest.is_strong());
+        |checksum: &RangeChecksum| matches!(checksum.stated, Expected::Digest(digest) if digest.is_strong());
     if !checksums.iter().any(is_strong) {
         return;
     }

@@ -7,7 +7,7 @@ use crate::loader::decode::job::Task;
 use crate::loader::decode::pool::Work;
 use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::large::{Digesting, LargeComponent};
-use crate::loader::schedule::run::{Arrival, RunReader};
+use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
 use crate::plan::WantedRange;
@@ -86,7 +86,7 @@ impl<S: Source> RunReader<S> {
         wanted: &WantedRange<Target>,
         component: &Component,
         name: &str,
-    ) -> Result<Option<Arrival<BufferOf<S>>>> {
+    ) -> Result<Option<ComponentFuture<BufferOf<S>>>> {
         let mut checks = self.checks();
         while reading.position < self.share.end_of_current() {
             let (at, end) = (reading.position, self.share.end_of_current());

@@ -12,7 +12,7 @@ use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::PrefetchPriority;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
 use crate::plan::{Run, WantedRange};
-use crate::progress::Arrived;
+use crate::progress::BytesArrived;
 use crate::source::{Buffer, Source};
 use futures::future::LocalBoxFuture;
 use std::cell::RefCell;
@@ -38,10 +38,10 @@ pub(crate) struct RunReader<S: Source> {
 }
 
 /// A component whose stored bytes have all arrived: the indices of its tensor and of the component, and the result.
-pub(crate) type Arrival<B> = LocalBoxFuture<'static, Result<(usize, usize, Received<B>)>>;
+pub(crate) type ComponentFuture<B> = LocalBoxFuture<'static, Result<(usize, usize, Received<B>)>>;
 
 struct Held<B> {
-    arrival: Arrival<B>,
+    arrival: ComponentFuture<B>,
     /// The pages that must be checked before the component is delivered.
     pages: Option<Range<u64>>,
 }
@@ -79,7 +79,7 @@ impl<S: Source> RunReader<S> {
     }
 
     /// Returns the next component whose bytes have all arrived; `None` at the end of the run.
-    pub(crate) async fn next(&mut self) -> Result<Option<Arrival<BufferOf<S>>>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<ComponentFuture<BufferOf<S>>>> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
             None => {
@@ -147,7 +147,7 @@ impl<S: Source> RunReader<S> {
     }
 
     /// Returns the first waiting component if its pages have been checked.
-    fn release(&mut self) -> Option<Arrival<BufferOf<S>>> {
+    fn release(&mut self) -> Option<ComponentFuture<BufferOf<S>>> {
         let pages = self.held.front()?.pages.as_ref();
         if pages.is_some_and(|pages| !self.pages.borrow().iter().any(|checker| checker.has_checked(pages))) {
             return None;
@@ -159,7 +159,7 @@ impl<S: Source> RunReader<S> {
         &self,
         reading: &mut RangeReader<S>,
         wanted: &WantedRange<Target>,
-    ) -> Result<Option<Arrival<BufferOf<S>>>> {
+    ) -> Result<Option<ComponentFuture<BufferOf<S>>>> {
         let Target { planned, component } = wanted.target;
         let tensor = self.batch.tensor(planned)?;
         let received = match tensor.components.get(component) {
@@ -215,11 +215,11 @@ impl<S: Source> RunReader<S> {
         if self.prefetch_priority.as_ref().is_some_and(|prefetch_priority| prefetch_priority.has_waited()) {
             self.batch.concurrency.borrow_mut().restart();
         }
-        self.batch.arrived(Arrived { shard, range, connection, tensor }, now_ms);
+        self.batch.arrived(BytesArrived { shard, range, connection, tensor }, now_ms);
     }
 
     pub(crate) fn place(&self, error: Error) -> Error {
-        self.file.blame(error)
+        self.file.reject_if_corrupt(error)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::format;
 use crate::identity::Identity;
 use crate::index::copies::Copies;
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
-use crate::loader::Signature;
+use crate::loader::SignedDigests;
 use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut, too_limited};
 use crate::loader::transfer::seen_blocks::{SeenBlocks, SeenBody};
@@ -16,8 +16,8 @@ use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::{FileBody, NextBody, Unpacked};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
-use crate::retry::Policy;
-use crate::source::{Answer, Body, Buffer, Source};
+use crate::retry::RetryPolicy;
+use crate::source::{Body, Buffer, RangeResponse, Source};
 use crate::window::{Stop, Window};
 use futures::FutureExt;
 use futures::lock::Mutex;
@@ -62,7 +62,7 @@ pub(crate) struct ModelFile<S: Source> {
     is_page: Cell<bool>,
     /// Whether the start of a file of raw bytes was checked. Held while it is checked.
     head_checked: Mutex<bool>,
-    retry: Policy,
+    retry: RetryPolicy,
     has_failed: Cell<bool>,
     /// Whether two responses had the same strong ETag, so that the ETag can be trusted.
     has_stable_etag: Cell<bool>,
@@ -88,7 +88,7 @@ struct StoredResponse<B: Body> {
 }
 
 impl<S: Source> ModelFile<S> {
-    pub(crate) fn new(source: S, stats: Rc<Stats>, retry: Policy) -> Self {
+    pub(crate) fn new(source: S, stats: Rc<Stats>, retry: RetryPolicy) -> Self {
         ModelFile {
             source,
             signed: None,
@@ -131,7 +131,7 @@ impl<S: Source> ModelFile<S> {
     ///
     /// # Errors
     /// `SIGNATURE` if the signature does not list it.
-    pub(crate) fn with_signature(self, signature: Option<&Signature>) -> Result<Self> {
+    pub(crate) fn with_signature(self, signature: Option<&SignedDigests>) -> Result<Self> {
         let opened = signature.map(|signature| SignedContent::opened(signature, self.source.file_name())).transpose();
         let signed = opened.map_err(|e| e.in_file(self.source.name()))?;
         Ok(ModelFile { signed, ..self })
@@ -269,7 +269,7 @@ impl<S: Source> ModelFile<S> {
             let outcome = parse(&self.window.borrow());
             match outcome {
                 Ok(found) => break Ok(found),
-                Err(Stop::Failed(error)) => break Err(self.blame(error)),
+                Err(Stop::Failed(error)) => break Err(self.reject_if_corrupt(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
                 Err(Stop::Deferred) => crate::browser::deferred::load(Code::Formats).await?,
@@ -286,7 +286,7 @@ impl<S: Source> ModelFile<S> {
             Err(Stop::Need(_)) => Ok(None),
             #[cfg(all(target_arch = "wasm32", feature = "js"))]
             Err(Stop::Deferred) => Ok(None),
-            Err(Stop::Failed(error)) => Err(self.blame(error)),
+            Err(Stop::Failed(error)) => Err(self.reject_if_corrupt(error)),
         }
     }
 
@@ -305,7 +305,7 @@ impl<S: Source> ModelFile<S> {
     }
 
     /// Adds the file's name to the error. If the content of the file is wrong, tells the source to reject it.
-    pub(crate) fn blame(&self, error: Error) -> Error {
+    pub(crate) fn reject_if_corrupt(&self, error: Error) -> Error {
         if matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format | ErrorKind::Signature) {
             self.source.reject();
         }
@@ -400,7 +400,7 @@ impl<S: Source> ModelFile<S> {
         let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
         let range = blocks.as_ref().map_or(range.clone(), |blocks| blocks.around(&range));
         let (answer, proof, seen) = self.request_one_version(range).await?;
-        let Answer { start, end, file_length, is_whole_file, is_page, body, .. } = answer;
+        let RangeResponse { start, end, file_length, is_whole_file, is_page, body, .. } = answer;
         self.is_page.set(is_page);
         let known_length = file_length.or(self.length());
         let comparable_end = |end| match (&seen, &blocks) {
@@ -437,7 +437,10 @@ impl<S: Source> ModelFile<S> {
 
     /// Requests `range`. If the response must be compared with earlier ones, returns their blocks too; the response
     /// then starts at one of them, or at the start of the file.
-    async fn request_one_version(&self, range: Range<u64>) -> Result<(Answer<S::Body>, Proof, Option<Rc<SeenBlocks>>)> {
+    async fn request_one_version(
+        &self,
+        range: Range<u64>,
+    ) -> Result<(RangeResponse<S::Body>, Proof, Option<Rc<SeenBlocks>>)> {
         let Some(seen) = self.seen.get() else {
             let answer = self.source.read(range).await?;
             let proof = self.check_version(&answer)?;
@@ -479,7 +482,7 @@ impl<S: Source> ModelFile<S> {
                 Ok(()) => *checked = true,
                 Err(Stop::Failed(error)) => {
                     self.source.reject();
-                    return Err(self.blame(error));
+                    return Err(self.reject_if_corrupt(error));
                 }
                 Err(Stop::Need(range)) => match reader.chunk(range.end.saturating_sub(reader.position)).await? {
                     Some(chunk) => {
@@ -599,7 +602,7 @@ impl<S: Source> ModelFile<S> {
         self.identity.borrow().clone()
     }
 
-    fn check_version(&self, answer: &Answer<S::Body>) -> Result<Proof> {
+    fn check_version(&self, answer: &RangeResponse<S::Body>) -> Result<Proof> {
         let now = &answer.identity;
         let mut identity = self.identity.borrow_mut();
         let earlier = identity.get_or_insert_with(Identity::default);

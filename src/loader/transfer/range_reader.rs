@@ -297,7 +297,7 @@ impl<S: Source> RangeReader<S> {
             self.remote = None;
             let remote = match self.connect_at_position().await {
                 // The file has no more bytes, which the server did not state before.
-                Err(error) if is_at_end && error.place.status == Some(416) && self.file.length().is_none() => {
+                Err(error) if is_at_end && error.context.status == Some(416) && self.file.length().is_none() => {
                     return Ok(0);
                 }
                 connected => connected?,

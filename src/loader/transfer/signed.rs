@@ -6,7 +6,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
-use crate::loader::Signature;
+use crate::loader::SignedDigests;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
 use crate::loader::transfer::seen_blocks::SeenBody;
 use crate::signature::{SignedFile, SignedFiles};
@@ -43,7 +43,7 @@ impl SignedContent {
     ///
     /// # Errors
     /// `SIGNATURE` if the signature does not list it.
-    pub(crate) fn opened(signature: &Signature, file_name: Option<String>) -> Result<Self> {
+    pub(crate) fn opened(signature: &SignedDigests, file_name: Option<String>) -> Result<Self> {
         let files = Arc::clone(&signature.files);
         let path = match (&signature.path, file_name) {
             (Some(path), _) => path.clone(),

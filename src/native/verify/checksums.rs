@@ -4,7 +4,7 @@ use super::sums::{self, Computed};
 use super::task::{Task, Work};
 use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
-use crate::format::Stated;
+use crate::format::Expected;
 use crate::index::{Component, Digest, Encoding, Tensor};
 use crate::native::file::TensorFile;
 use std::ops::Range;
@@ -13,7 +13,7 @@ impl TensorFile {
     /// Whether a CRC-32 of the file, or of a range of it, is stated.
     pub(super) fn has_crc32(&self) -> bool {
         let mut stated = self.plan.checksums().iter().map(|checksum| &checksum.stated);
-        stated.any(|stated| matches!(stated, Stated::Crc32At(_) | Stated::Digest(Digest::Crc32(_))))
+        stated.any(|stated| matches!(stated, Expected::Crc32At(_) | Expected::Digest(Digest::Crc32(_))))
     }
 
     /// The ranges with BLAKE3 digests that are computed in parts, in the order of the file.
@@ -38,8 +38,8 @@ impl TensorFile {
 
     fn digested_ranges(&self) -> impl Iterator<Item = (Range<u64>, Digest)> {
         self.plan.checksums().iter().filter_map(|checksum| match checksum.stated {
-            Stated::Digest(digest) => Some((checksum.over.clone(), digest)),
-            Stated::Crc32At(_) => None,
+            Expected::Digest(digest) => Some((checksum.over.clone(), digest)),
+            Expected::Crc32At(_) => None,
         })
     }
 

@@ -3,7 +3,7 @@
 use super::sums::{Computed, Part, limit_depth};
 use super::task::Task;
 use crate::codec::blake3_tree::CHUNK_BYTES;
-use crate::format::{Stated, aero};
+use crate::format::{Expected, aero};
 use crate::index::Digest;
 use crate::native::file::TensorFile;
 use crate::testing::model::{Folder, noise, safetensors_file};
@@ -23,8 +23,8 @@ fn run_disjoint(tasks: &[Task]) -> Computed {
 
 fn digests_of_ranges(file: &TensorFile) -> impl Iterator<Item = (Range<u64>, Digest)> {
     file.plan.checksums().iter().map(|checksum| match checksum.stated {
-        Stated::Digest(digest) => (checksum.over.clone(), digest),
-        Stated::Crc32At(_) => panic!("only digests were expected"),
+        Expected::Digest(digest) => (checksum.over.clone(), digest),
+        Expected::Crc32At(_) => panic!("only digests were expected"),
     })
 }
 

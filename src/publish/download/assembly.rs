@@ -10,7 +10,7 @@ use crate::loader::RemoteFile;
 use crate::output::file::PartialFile;
 use crate::progress::Progress;
 use crate::regular_file::{self, Opened};
-use crate::retry::Policy;
+use crate::retry::RetryPolicy;
 use crate::source::Source;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -70,7 +70,7 @@ impl<'a> Assembly<'a> {
     pub(super) async fn write<S: Source>(&mut self, source: S, path: &str, length: u64, digest: Digest) -> Result<()> {
         let mut output = Output { file: self.folder.create(path)?, reported_bytes: 0 };
         let start = output.file.mark();
-        let remote = RemoteFile::open(source, Policy::default(), None).await?;
+        let remote = RemoteFile::open(source, RetryPolicy::default(), None).await?;
         let copies = self.publication.copies_of(path);
         let previous: Vec<_> =
             copies.iter().flat_map(|copies| &copies.files).map(|path| open(&self.folder.path.join(path))).collect();

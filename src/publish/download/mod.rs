@@ -11,7 +11,7 @@ use crate::index::publication::Publication;
 use crate::loader::RemoteFile;
 use crate::native::block_on;
 use crate::progress::Progress;
-use crate::retry::Policy;
+use crate::retry::RetryPolicy;
 use crate::setters::setters;
 use crate::source::{Buffer, Source};
 use assembly::Assembly;
@@ -86,7 +86,7 @@ async fn download_files<S: Source>(
     options: &DownloadOptions,
     progress: &dyn Progress,
 ) -> Result<Downloaded> {
-    let file = RemoteFile::open(entry, Policy::default(), None).await?;
+    let file = RemoteFile::open(entry, RetryPolicy::default(), None).await?;
     let entry = file.source();
     let mut text = Vec::new();
     let limit = MAX_MANIFEST_BYTES;

@@ -10,7 +10,7 @@ use crate::cache::end_of_read;
 use crate::error::Result;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
-use crate::source::{Answer, Body, Buffer};
+use crate::source::{Body, Buffer, RangeResponse};
 use js_sys::{ArrayBuffer, Uint8Array};
 use std::ops::Range;
 use std::rc::Rc;
@@ -61,7 +61,7 @@ struct Transfer {
 }
 
 impl CachedBody {
-    pub(super) async fn start(file: Rc<CachedFile>, range: Range<u64>) -> Result<Answer<Self>> {
+    pub(super) async fn start(file: Rc<CachedFile>, range: Range<u64>) -> Result<RangeResponse<Self>> {
         // For a range beyond the end of the file, the server reports the error.
         let end = range.end.min(file.length().filter(|length| range.start < *length).unwrap_or(range.end));
         let writer = CacheWriter::new(Rc::clone(&file));
@@ -76,12 +76,18 @@ impl CachedBody {
                 body.end = body.end.min(identity.length.unwrap_or(body.end));
                 let end = Some(body.end).filter(|end| identity.length.is_some_and(|length| *end <= length));
                 let (start, file_length) = (range.start, identity.length);
-                return Ok(Answer { end, file_length, is_cached: true, identity, ..Answer::new(start, body) });
+                return Ok(RangeResponse {
+                    end,
+                    file_length,
+                    is_cached: true,
+                    identity,
+                    ..RangeResponse::new(start, body)
+                });
             }
             (requested, _) => requested.unwrap_or(range),
         };
         let (answer, version) = active(body.writer.lease.as_ref(), body.file.fetch(requested.clone())).await?;
-        let Answer { start, end, file_length, is_whole_file, is_page, identity, body: stream, .. } = answer;
+        let RangeResponse { start, end, file_length, is_whole_file, is_page, identity, body: stream, .. } = answer;
         body.file.contents.set_version(version.as_ref());
         body.version = version.clone();
         body.writer.version = version;
@@ -93,7 +99,7 @@ impl CachedBody {
         // If the response is shorter because the rest is cached or was not sent, the body continues with the rest.
         let continued = body.end.min(file_length.unwrap_or(u64::MAX));
         let end = if until < continued && !is_whole_file { Some(continued) } else { end };
-        Ok(Answer { end, file_length, is_whole_file, is_page, identity, ..Answer::new(start, body) })
+        Ok(RangeResponse { end, file_length, is_whole_file, is_page, identity, ..RangeResponse::new(start, body) })
     }
 
     /// Whether the last read returned bytes from the cache.
@@ -164,7 +170,7 @@ impl CachedBody {
         let continuation = overlap::request_continuation(&self.file, requested.clone(), self.version.as_ref());
         let (answer, version) = active(self.writer.lease.as_ref(), continuation).await?;
         self.writer.version = version;
-        let Answer { is_whole_file, end, file_length, body, .. } = answer;
+        let RangeResponse { is_whole_file, end, file_length, body, .. } = answer;
         let until = if is_whole_file { self.end } else { end_of_response(&requested, end, file_length) };
         self.segment = Segment::Network(Transfer { body, until });
         Ok(())

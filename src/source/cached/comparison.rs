@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::source::fetch::FetchSource;
 use crate::source::js_buffer::JsBuffer;
-use crate::source::{Answer, Body, Buffer};
+use crate::source::{Body, Buffer, RangeResponse};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
@@ -26,7 +26,7 @@ enum State {
     #[default]
     NotStarted,
     Running,
-    Done(Result<Answer<()>>),
+    Done(Result<RangeResponse<()>>),
 }
 
 impl Comparison {
@@ -34,7 +34,12 @@ impl Comparison {
     ///
     /// # Errors
     /// `CHANGED` if it has another digest; those of the network. The next call after an error starts a new comparison.
-    pub(super) async fn outcome(&self, source: &FetchSource, byte_length: u64, digest: Digest) -> Result<Answer<()>> {
+    pub(super) async fn outcome(
+        &self,
+        source: &FetchSource,
+        byte_length: u64,
+        digest: Digest,
+    ) -> Result<RangeResponse<()>> {
         if matches!(*self.0.borrow(), State::NotStarted | State::Done(Err(_))) {
             self.0.replace(State::Running);
             let (state, source) = (Rc::clone(&self.0), source.clone());
@@ -52,7 +57,7 @@ impl Comparison {
     }
 }
 
-async fn fetch(source: &FetchSource, byte_length: u64, digest: Digest) -> Result<Answer<()>> {
+async fn fetch(source: &FetchSource, byte_length: u64, digest: Digest) -> Result<RangeResponse<()>> {
     let mut answer = source.read(0..byte_length).await?;
     let (mut hasher, mut chunk, mut position) = (Hasher::new(digest), JsBuffer::allocate(CHUNK_BYTES)?, 0);
     let has_same_length = answer.identity.length.is_none_or(|length| length == byte_length);

@@ -8,7 +8,7 @@ use crate::cache::key;
 use crate::error::Result;
 use crate::identity::Identity;
 use crate::index::Digest;
-use crate::source::Answer;
+use crate::source::RangeResponse;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -102,7 +102,7 @@ impl ExpectedContents {
     }
 
     /// Compares the server's file with the digest of the whole file. Returns the response if they are equal.
-    pub(super) async fn compare(&self, file: &CachedFile, cached: &Version) -> Result<Option<Answer<()>>> {
+    pub(super) async fn compare(&self, file: &CachedFile, cached: &Version) -> Result<Option<RangeResponse<()>>> {
         let (Some(digest), Some(byte_length)) = (self.whole.get(), cached.identity.length) else { return Ok(None) };
         self.comparison.outcome(&file.source, byte_length, digest).await.map(Some)
     }

@@ -21,7 +21,7 @@ impl KeyFunction {
             let text = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.to_string()));
             let text = text.or_else(|| thrown.as_string()).unwrap_or_default();
             let mut error = invalid(format!("`cacheKey` threw an exception for this URL ({text})"));
-            error.place.cause = Some(thrown);
+            error.context.cause = Some(thrown);
             error
         })?;
         let no_string = || invalid("`cacheKey` did not return a string for this URL".into());

@@ -21,7 +21,7 @@ mod read_ahead;
 mod revalidate;
 mod writer;
 
-use super::Answer;
+use super::RangeResponse;
 use super::fetch::FetchSource;
 use super::stream::StreamBody;
 use crate::browser::lock::Lock;
@@ -189,7 +189,7 @@ impl CachedSource {
     ///
     /// # Errors
     /// Those of [`Source::read`](super::Source::read). A cache error does not fail the read.
-    pub(crate) async fn read(&self, range: Range<u64>) -> Result<Answer<CachedBody>> {
+    pub(crate) async fn read(&self, range: Range<u64>) -> Result<RangeResponse<CachedBody>> {
         self.file.open().await?;
         CachedBody::start(Rc::clone(&self.file), range).await
     }
@@ -269,7 +269,7 @@ impl CachedFile {
     }
 
     /// Adopts the version in a response, if it can be distinguished from later versions.
-    fn adopt<B>(&self, answer: &Answer<B>) -> Option<Version> {
+    fn adopt<B>(&self, answer: &RangeResponse<B>) -> Option<Version> {
         let identity = &answer.identity;
         let what = if identity.etag.is_none() && identity.last_modified.is_none() {
             "the server sends neither an ETag nor a Last-Modified date, so that changes of the file cannot be detected"
@@ -318,7 +318,7 @@ impl CachedFile {
 
     /// Sends a request. Returns the response, and the version under which its bytes can be cached: a response may be of
     /// another version than earlier ones.
-    async fn fetch(&self, range: Range<u64>) -> Result<(Answer<StreamBody>, Option<Version>)> {
+    async fn fetch(&self, range: Range<u64>) -> Result<(RangeResponse<StreamBody>, Option<Version>)> {
         let answer = self.source.read(range).await?;
         let version = match self.version() {
             Some(version) if version.identity.is_confirmed_by(&answer.identity) => Some(version),

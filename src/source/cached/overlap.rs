@@ -6,7 +6,7 @@ use crate::cache::end_of_read;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
-use crate::source::{Answer, Body, Buffer};
+use crate::source::{Body, Buffer, RangeResponse};
 use js_sys::Uint8Array;
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub(super) async fn request_continuation(
     file: &CachedFile,
     requested: Range<u64>,
     cached: Option<&Version>,
-) -> Result<(Answer<StreamBody>, Option<Version>)> {
+) -> Result<(RangeResponse<StreamBody>, Option<Version>)> {
     let Some(cached) = cached else {
         let (answer, version) = file.fetch(requested.clone()).await?;
         return skip_to(file, answer, requested.start, None).await.map(|answer| (answer, version));
@@ -55,7 +55,7 @@ pub(super) async fn request_continuation(
     Ok((passed?, version))
 }
 
-fn check_identity(answer: &Answer<StreamBody>, cached: &Version) -> Result<()> {
+fn check_identity(answer: &RangeResponse<StreamBody>, cached: &Version) -> Result<()> {
     match answer.identity.change_since(&cached.identity) {
         Some(change) => Err(Error::new(ErrorKind::Changed, format!("the file changed while it was loaded: {change}"))),
         None => Ok(()),
@@ -83,10 +83,10 @@ async fn read_known(file: &CachedFile, end: u64, cached: &Version) -> Result<Opt
 /// Skips a body up to `position`, and compares the skipped bytes with `known`.
 async fn skip_to(
     file: &CachedFile,
-    mut answer: Answer<StreamBody>,
+    mut answer: RangeResponse<StreamBody>,
     position: u64,
     known: Option<&KnownBytes>,
-) -> Result<Answer<StreamBody>> {
+) -> Result<RangeResponse<StreamBody>> {
     let mut scratch = JsBuffer::allocate(SCRATCH_BYTES.min(position.saturating_sub(answer.start)))?;
     while answer.start < position {
         let at = 0..scratch.byte_length().min(position - answer.start);

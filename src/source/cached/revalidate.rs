@@ -64,7 +64,7 @@ async fn requested_identity(file: &CachedFile) -> Result<Identity> {
 
 /// Returns the error of the request unless cached bytes may be used nevertheless.
 async fn check_stale_use(file: &CachedFile, error: Error) -> Result<()> {
-    let has_response = error.place.status.is_some();
+    let has_response = error.context.status.is_some();
     if !error.is_transient || (has_response && file.is_private) {
         return Err(error);
     }

@@ -14,7 +14,7 @@ pub(crate) use error::object_error;
 pub use store::Store;
 pub(crate) use store::{MultipartObjects, Uploads};
 
-use super::{Answer, Source};
+use super::{RangeResponse, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use crate::model::finder::{self, Content, Found};
@@ -111,7 +111,7 @@ impl Source for ObjectSource {
         self.path.filename().map(str::to_owned)
     }
 
-    async fn read(&self, range: Range<u64>) -> Result<Answer<ObjectBody>> {
+    async fn read(&self, range: Range<u64>) -> Result<RangeResponse<ObjectBody>> {
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
         let got = self.store.objects().get_opts(&self.path, options).await.map_err(object_error)?;
         if got.range.start != range.start || got.range.end > range.end {
@@ -122,7 +122,7 @@ impl Source for ObjectSource {
         // Stores have strong ETags; that of a WebDAV server may be weak.
         let etag = got.meta.e_tag.clone().filter(|etag| !etag.starts_with("W/"));
         let last_modified = Some(got.meta.last_modified.to_rfc2822());
-        let mut answer = Answer::new(range.start, ObjectBody::new(got));
+        let mut answer = RangeResponse::new(range.start, ObjectBody::new(got));
         answer.end = Some(end);
         answer.file_length = Some(length);
         answer.identity = Identity { length: Some(length), etag, last_modified };

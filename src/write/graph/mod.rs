@@ -9,7 +9,7 @@ use super::{Companion, ConvertOptions, Converted, Extent, Input, cast, convert_t
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
-use crate::format::onnx::rewrite::{self, Place};
+use crate::format::onnx::rewrite::{self, InitializerStorage};
 use crate::format::safetensors::layout;
 use crate::index::{Component, Metadata, Tensor};
 use crate::loader::ModelMetadata;
@@ -182,7 +182,7 @@ impl Graph<'_> {
     }
 
     /// Returns the new places of all initializers that change.
-    fn places(&self, written: &[&Tensor]) -> Result<HashMap<String, Place>> {
+    fn places(&self, written: &[&Tensor]) -> Result<HashMap<String, InitializerStorage>> {
         let mut places = HashMap::new();
         let tensors = || written.iter().copied();
         let head = layout::head(tensors(), &Metadata::new(), layout::ALIGNMENT)?;
@@ -191,11 +191,11 @@ impl Graph<'_> {
             let is_cast = source.is_some_and(|source| is_float(&source.dtype) && source.dtype != tensor.dtype);
             let cast = data_type_of(&tensor.dtype).filter(|_| is_cast);
             let cast = cast.map(|data_type| (data_type, format!(":{}", tensor.dtype)));
-            places.insert(tensor.name.clone(), Place::External { location: LOCATION, bytes, cast });
+            places.insert(tensor.name.clone(), InitializerStorage::External { location: LOCATION, bytes, cast });
         }
         for tensor in self.input.tensors().iter().filter(|tensor| tensor.shard > 0) {
             if !places.contains_key(&tensor.name) {
-                places.insert(tensor.name.clone(), Place::Inline(read(self.input, tensor)?));
+                places.insert(tensor.name.clone(), InitializerStorage::Inline(read(self.input, tensor)?));
             }
         }
         Ok(places)
@@ -215,7 +215,7 @@ impl Companion for Graph<'_> {
         let places = self.places(written)?;
         let graph = RefCell::new(Vec::new());
         self.input.parse_first(&|window: &Window| -> Result<(), Stop> {
-            let place_of = |name: &str| places.get(name).cloned().unwrap_or(Place::Kept);
+            let place_of = |name: &str| places.get(name).cloned().unwrap_or(InitializerStorage::Kept);
             *graph.borrow_mut() = rewrite::rewrite(window, &place_of)?;
             Ok(())
         })?;

@@ -224,7 +224,7 @@ fn rejects_tensors_outside_their_shard_and_with_wrong_lengths() {
     assert!(with(entry("t", json!([25]), 0, 100)).is_ok());
     for (shape, data_off, data_len) in [(json!([25]), 1, 100), (json!([24]), 0, 100), (json!([25]), usize::MAX, 100)] {
         let error = with(entry("t", shape, data_off, data_len)).unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("t")));
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("t")));
     }
     let mut other = entry("t", json!([25]), 0, 100);
     other["shard_id"] = 1.into();

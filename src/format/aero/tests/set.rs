@@ -65,7 +65,7 @@ fn a_byte_that_no_chunk_covers_fails_the_digest_of_the_file() {
         block_on(async {
             let loader = open(files).await.unwrap();
             let error = loader.verify(Rc::new(())).await.unwrap_err();
-            assert_eq!((error.kind, error.place.url.as_deref()), (ErrorKind::Checksum, Some(name)));
+            assert_eq!((error.kind, error.context.url.as_deref()), (ErrorKind::Checksum, Some(name)));
         });
     }
 }
@@ -99,6 +99,6 @@ fn an_index_file_alone_has_no_tensors() {
         });
         let loader = open(files).await.unwrap();
         let error = loader.load_tensor("blk.0.w", TensorRequest::default(), Rc::new(())).await.unwrap_err();
-        assert_eq!((error.kind, error.place.url.as_deref()), (ErrorKind::Format, Some("part-000.aero")));
+        assert_eq!((error.kind, error.context.url.as_deref()), (ErrorKind::Format, Some("part-000.aero")));
     });
 }

@@ -12,7 +12,7 @@ use crate::format::aero::toc::MAX_METADATA_BYTES;
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::shards::{FileSize, content_name, numbered_path, stem};
-use crate::output::target::{ManifestWriter, Naming, Place, SMALLER_HEAD, Shard, ShardFile, Sharded};
+use crate::output::target::{ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardFile, ShardPosition, Sharded};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,7 @@ impl Sharded for Aero {
         Err(error.advise(SMALLER_HEAD))
     }
 
-    fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
+    fn shard_path(&self, out: &Path, place: ShardPosition) -> Result<PathBuf> {
         numbered_path(out, "aero", place)
     }
 

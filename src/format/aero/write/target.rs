@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
-use crate::output::target::{CAST, Place, Sharded, Target, TensorFile};
+use crate::output::target::{CAST, ShardPosition, Sharded, Target, TensorFile};
 use crate::output::writer::{DigestAlgorithm, Settings};
 
 /// Limits of the C++ reader of AERO.
@@ -60,7 +60,12 @@ impl Target for Aero {
         losses.leave_out_attributes(tensor, "AERO", |key| quantization::ATTRIBUTES.contains(&key))
     }
 
-    fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
+    fn begin<'a>(
+        &'a self,
+        file: PartialFile,
+        tensors: &'a [Tensor],
+        place: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>> {
         let contents = self.contents(tensors, place.number == 0)?;
         Ok(Box::new(AeroFile::begin(file, contents, self.alignment)?))
     }

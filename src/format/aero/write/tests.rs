@@ -438,7 +438,7 @@ fn unsupported_tensors_are_rejected_by_name() {
         let name = tensor.0.to_owned();
         folder.write("m.safetensors", &safetensors_file(json!({}), &[("good", "U8", &[1], vec![1]), tensor]));
         let error = folder.convert("m.safetensors", "m.aero", &options()).unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (kind, Some(&*name)), "{error}");
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (kind, Some(&*name)), "{error}");
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(folder.names(), ["m.safetensors"]);
     }
@@ -449,7 +449,7 @@ fn unsupported_tensors_are_rejected_by_name() {
         .map(|fixture| sparse.parent().unwrap().join(&fixture.path))
         .find(|path| Reader::open(path).is_ok_and(|reader| reader.tensors().iter().any(|t| t.components.len() > 1)));
     let error = folder.convert(sparse.unwrap(), "m.aero", &options()).unwrap_err();
-    assert!(error.kind == ErrorKind::Unsupported && error.place.tensor.is_some(), "{error}");
+    assert!(error.kind == ErrorKind::Unsupported && error.context.tensor.is_some(), "{error}");
 }
 
 #[test]

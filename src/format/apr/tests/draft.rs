@@ -56,7 +56,7 @@ fn reads_the_types_of_ggml_from_the_metadata() {
         (r#"{"k":14}"#, ErrorKind::Format, "288 bytes do not match Q6_K [2, 256]"),
     ] {
         let error = refused(&draft_with(&metadata(types), 0, &entry));
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (kind, Some("k")), "{types}");
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (kind, Some("k")), "{types}");
         assert!(error.what.contains(message), "{error}");
     }
 }

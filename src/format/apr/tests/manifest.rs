@@ -97,7 +97,7 @@ fn a_tensor_that_the_map_lacks_is_an_error_of_its_file() {
         block_on(loader.load_index()).unwrap_err(),
         block_on(loader.load_tensor("b", TensorRequest::default(), Rc::new(()))).unwrap_err(),
     ] {
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("b")), "{error}");
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("b")), "{error}");
         assert!(error.to_string().contains("2.apr"), "{error}");
     }
 }

@@ -43,7 +43,7 @@ fn rejects_sizes_that_do_not_match_the_shape() {
     ];
     for (code, shape, length) in sizes {
         let error = refused(&shipped(MAGIC, 0, &[Entry::new("t", code, &shape, vec![0; length])]));
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("t")), "{code} {shape:?}");
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("t")), "{code} {shape:?}");
     }
 }
 

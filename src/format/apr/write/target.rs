@@ -13,7 +13,9 @@ use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{CAST, ManifestWriter, Naming, Place, SMALLER_HEAD, Shard, Sharded, Target, TensorFile};
+use crate::output::target::{
+    CAST, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile,
+};
 use crate::output::writer::{Compression, Settings};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -73,7 +75,12 @@ impl Target for Apr {
         losses.leave_out_attributes(tensor, "APR", |_| false)
     }
 
-    fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
+    fn begin<'a>(
+        &'a self,
+        file: PartialFile,
+        tensors: &'a [Tensor],
+        place: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>> {
         let metadata = self.metadata(place.number == 0);
         let flags = self.flags | if place.count > 1 { flags::SHARDED } else { 0 };
         let file = AprFile::begin(file, metadata, tensors, self.alignment, self.compression, flags)?;
@@ -119,7 +126,7 @@ impl Sharded for Apr {
         Err(error.advise(SMALLER_HEAD))
     }
 
-    fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
+    fn shard_path(&self, out: &Path, place: ShardPosition) -> Result<PathBuf> {
         numbered_path(out, "apr", place)
     }
 

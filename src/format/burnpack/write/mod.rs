@@ -14,7 +14,7 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::origin::Changes;
-use crate::output::target::{CAST, Place, Target, TensorFile, TensorSource};
+use crate::output::target::{CAST, ShardPosition, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
 use minicbor::encode;
 use serde_json::{Value, json};
@@ -150,7 +150,12 @@ impl Target for Burnpack {
         })
     }
 
-    fn begin<'a>(&'a self, mut file: PartialFile, tensors: &'a [Tensor], _: Place) -> Result<Box<dyn TensorFile + 'a>> {
+    fn begin<'a>(
+        &'a self,
+        mut file: PartialFile,
+        tensors: &'a [Tensor],
+        _: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>> {
         file.write(&self.head(tensors)?)?;
         Ok(Box::new(BurnpackFile { file }))
     }

@@ -160,7 +160,7 @@ fn unsupported_dtypes_are_rejected_by_name() {
     let tensors = [("good", "U8", &[1][..], vec![1]), ("bad", "F8_E4M3", &[2][..], vec![1, 2])];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     let error = folder.convert("m.safetensors", "out.bpk", &options()).unwrap_err();
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("bad")));
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("bad")));
     assert!(
         error.to_string().contains("Burnpack has no dtype F8_E4M3 (`ConvertOptions::allow_loss` leaves it out)"),
         "{error}"

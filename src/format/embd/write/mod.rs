@@ -22,7 +22,7 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata::{self, as_text};
 use crate::output::origin::Changes;
-use crate::output::target::{Place, Target, TensorFile, TensorSource};
+use crate::output::target::{ShardPosition, Target, TensorFile, TensorSource};
 use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::{Settings, Writer};
 
@@ -112,7 +112,12 @@ impl Target for Embd {
         losses.leave_out_attributes(tensor, "EMBD", |_| false)
     }
 
-    fn begin<'a>(&'a self, mut file: PartialFile, tensors: &'a [Tensor], _: Place) -> Result<Box<dyn TensorFile + 'a>> {
+    fn begin<'a>(
+        &'a self,
+        mut file: PartialFile,
+        tensors: &'a [Tensor],
+        _: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>> {
         let index_length: u64 = tensors.iter().map(|tensor| DESCRIPTOR_BYTES + tensor.name.len() as u64).sum();
         let index_offset = HEADER_BYTES + (self.metadata.len() + self.vocabulary.len()) as u64;
         let data_offset = (index_offset + index_length).next_multiple_of(ALIGNMENT);

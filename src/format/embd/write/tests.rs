@@ -186,7 +186,7 @@ fn scalars_are_rejected_or_stored_with_one_dimension() {
     let tensors = [("s", "F32", &[][..], noise(1, 4)), ("t", "U8", &[2][..], noise(2, 2))];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     let error = folder.convert("m.safetensors", "m.weights", &options()).unwrap_err();
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("s")));
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("s")));
     let what =
         "it is a scalar, and every tensor of EMBD has a dimension (`ConvertOptions::allow_loss` stores it as [1])";
     assert_eq!(error.what, what);
@@ -222,7 +222,7 @@ fn unsupported_tensors_are_rejected_by_name() {
         let tensors = [("good", "U8", &[1][..], vec![1]), (name, dtype, shape, noise(1, length))];
         folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
         let error = folder.convert("m.safetensors", "out.weights", &options()).unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (kind, Some(name)));
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (kind, Some(name)));
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(folder.names(), ["m.safetensors"]);
     }

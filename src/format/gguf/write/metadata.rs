@@ -10,7 +10,7 @@ use crate::index::{Metadata, Parsed};
 use crate::output::losses::Losses;
 use crate::output::metadata::{self, GGUF_FILE_KEYS, as_object};
 use crate::output::origin::Changes;
-use crate::output::target::Place;
+use crate::output::target::ShardPosition;
 use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::Settings;
 use crate::window::{Stop, Window};
@@ -92,7 +92,7 @@ impl Pairs {
     }
 
     /// The pairs of one file: these if it is the first one, and those that describe the file.
-    pub(super) fn of_file(&self, alignment: u64, place: Place) -> Result<Pairs> {
+    pub(super) fn of_file(&self, alignment: u64, place: ShardPosition) -> Result<Pairs> {
         let mut pairs = if place.number == 0 { self.clone() } else { Pairs::default() };
         let mut push = |key, number: u64, value_type| {
             let value = number.into();

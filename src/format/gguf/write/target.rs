@@ -9,7 +9,7 @@ use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{CAST, ManifestWriter, Place, SMALLER_HEAD, Sharded, Target, TensorFile};
+use crate::output::target::{CAST, ManifestWriter, SMALLER_HEAD, ShardPosition, Sharded, Target, TensorFile};
 use crate::output::writer::Settings;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,12 @@ impl Target for Gguf {
         losses.leave_out_attributes(tensor, "GGUF", |_| false)
     }
 
-    fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
+    fn begin<'a>(
+        &'a self,
+        file: PartialFile,
+        tensors: &'a [Tensor],
+        place: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>> {
         let pairs = self.pairs.of_file(self.alignment, place)?;
         Ok(Box::new(GgufFile::begin(file, tensors, &pairs, self.alignment)?))
     }
@@ -75,7 +80,7 @@ impl Sharded for Gguf {
     }
 
     fn empty_head_bytes(&self, is_first: bool) -> u64 {
-        let place = Place { number: usize::from(!is_first), count: 2, tensors: 0 };
+        let place = ShardPosition { number: usize::from(!is_first), count: 2, tensors: 0 };
         let pairs = self.pairs.of_file(self.alignment, place);
         COUNTS_BYTES + pairs.map_or(0, |pairs| pairs.bytes.len() as u64)
     }
@@ -102,7 +107,7 @@ impl Sharded for Gguf {
         Err(error.advise(SMALLER_HEAD))
     }
 
-    fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
+    fn shard_path(&self, out: &Path, place: ShardPosition) -> Result<PathBuf> {
         numbered_path(out, "gguf", place)
     }
 

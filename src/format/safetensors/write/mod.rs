@@ -14,7 +14,7 @@ use crate::output::metadata;
 use crate::output::origin::Changes;
 use crate::output::shards::{FileSize, numbered_path};
 use crate::output::target::{
-    CAST, ManifestWriter, Naming, Place, SMALLER_HEAD, Shard, Sharded, Target, TensorFile, TensorSource,
+    CAST, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile, TensorSource,
 };
 use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, json};
@@ -73,7 +73,12 @@ impl Target for SafeTensors {
         losses.leave_out_attributes(tensor, "SafeTensors", |_| false)
     }
 
-    fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
+    fn begin<'a>(
+        &'a self,
+        file: PartialFile,
+        tensors: &'a [Tensor],
+        place: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>> {
         let mut file = SafeTensorsFile { file };
         let metadata = self.metadata(place.number == 0);
         file.file.write(&layout::head(tensors.iter(), &metadata, self.alignment)?)?;
@@ -138,7 +143,7 @@ impl Sharded for SafeTensors {
         Err(error.advise(SMALLER_HEAD))
     }
 
-    fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
+    fn shard_path(&self, out: &Path, place: ShardPosition) -> Result<PathBuf> {
         numbered_path(out, "safetensors", place)
     }
 

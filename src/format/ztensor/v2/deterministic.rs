@@ -201,6 +201,6 @@ mod tests {
     #[test]
     fn errors_have_a_position() {
         let error = check(b"\x82\x01\xc1\x00", 100).unwrap_err();
-        assert_eq!(error.place.range, Some(103..104));
+        assert_eq!(error.context.range, Some(103..104));
     }
 }

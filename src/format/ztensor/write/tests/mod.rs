@@ -334,7 +334,7 @@ fn errors_name_the_tensor_and_the_unsupported_property() {
     for (model, words) in models {
         let folder = Folder::new();
         let error = convert(&model, &folder.path("m.zt"), &options(), &()).unwrap_err();
-        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("bad")), "{error}");
+        assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("bad")), "{error}");
         assert!(error.what.contains(words), "{error}");
         assert_eq!(folder.names(), [""; 0]);
     }
@@ -367,7 +367,7 @@ fn invalid_files_are_not_published() {
     model.add("bad", Layout::SparseCsr, &[2, 9], components);
     let folder = Folder::new();
     let error = convert(&model, &folder.path("m.zt"), &options(), &()).unwrap_err();
-    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("bad")), "{error}");
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Format, Some("bad")), "{error}");
     assert_eq!(folder.names(), [""; 0]);
 }
 

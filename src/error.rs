@@ -78,8 +78,8 @@ error_kinds! {
 
 /// An error: its kind, what is wrong, and where.
 ///
-/// Each layer adds the parts of [`ErrorContext`] that it knows while the error propagates: the parser adds the byte range, the
-/// loader adds the file.
+/// Each layer adds the parts of [`ErrorContext`] that it knows while the error propagates: the parser adds the byte
+/// range, the loader adds the file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Error {

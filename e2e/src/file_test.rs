@@ -35,6 +35,16 @@ const MODULES: [&str; 15] = [
     "fits",
 ];
 
+/// The tests of `first_call`, each of which has a page of its own.
+const FIRST_CALLS: [&str; 6] = [
+    "readsBlobOfModel",
+    "readsBlobOfModelWithIndex",
+    "readsBlobOfModelInWorker",
+    "opensFile",
+    "listsCache",
+    "abortsWhileCodeIsLoaded",
+];
+
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let models = models_with_rows()?;
@@ -51,7 +61,13 @@ pub fn run(project: &Project) -> Result<()> {
         for module in MODULES {
             count += run_module(&browser, engine, module)?;
         }
-        println!("{engine}: {count} tests of files passed");
+        for test in FIRST_CALLS {
+            browser.open(&format!("{}/tests/index.html", server.url()))?;
+            let failures =
+                browser.evaluate(&format!("import('/tests/first_call.js').then((tests) => tests.{test}())"))?;
+            ensure!(failures == json!([]), "{engine}, first_call, {test}: {failures:#}");
+        }
+        println!("{engine}: {} tests of files passed", count + FIRST_CALLS.len());
     }
     let browser = Browser::launch(project, Engine::ChromiumWithGpu)?;
     browser.open(&format!("{}/tests/index.html", server.url()))?;

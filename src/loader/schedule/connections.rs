@@ -37,7 +37,7 @@ pub(crate) struct Connections<S: Source> {
 type Step<S> = (Box<RunReader<S>>, Result<Option<ComponentFuture<BufferOf<S>>>>);
 
 enum Event<S: Source> {
-    BytesArrived(Result<(usize, usize, Received<BufferOf<S>>)>),
+    Arrived(Result<(usize, usize, Received<BufferOf<S>>)>),
     Read(Step<S>),
     /// More connections are allowed.
     Grown,
@@ -62,7 +62,7 @@ impl<S: Source> Connections<S> {
         loop {
             while self.readers.len() < self.batch.concurrency.borrow().allowed() && self.add() {}
             match poll_fn(|context| self.poll_event(context)).await {
-                Event::BytesArrived(arrived) => {
+                Event::Arrived(arrived) => {
                     let (planned, component, received) = arrived?;
                     if let Some(loaded) = self.batch.deliver(planned, component, received)? {
                         return self.take(self.batch.tied(planned, loaded)?).map(Some);
@@ -92,7 +92,7 @@ impl<S: Source> Connections<S> {
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event<S>> {
         if let Poll::Ready(Some(arrived)) = self.arrivals.poll_next_unpin(context) {
-            return Poll::Ready(Event::BytesArrived(arrived));
+            return Poll::Ready(Event::Arrived(arrived));
         }
         if let Poll::Ready(Some(step)) = self.readers.poll_next_unpin(context) {
             return Poll::Ready(Event::Read(step));

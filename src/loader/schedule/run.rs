@@ -27,8 +27,6 @@ pub(crate) struct RunReader<S: Source> {
     pub(crate) file: Rc<ModelFile<S>>,
     pub(crate) share: Rc<Share>,
     prefetch_priority: Option<Rc<PrefetchPriority>>,
-    /// Whether another connection reads the start of the first component.
-    is_cut: bool,
     reading: Option<RangeReader<S>>,
     connection: Option<usize>,
     /// Check the pages that contain the components.
@@ -61,11 +59,11 @@ impl<S: Source> RunReader<S> {
         let read_whole = run.wanted.iter().filter(|wanted| batch.is_read_whole(wanted));
         file.expect_buffers(read_whole.map(|wanted| wanted.range.clone()).collect());
         let (reading, connection, held) = (None, None, VecDeque::new());
-        let share = Rc::new(Share::new(run));
+        let share = Rc::new(Share::new(run, is_cut));
         let prefetching = batch.call.prefetching.clone();
         let prefetch_priority = prefetching.map(|prefetching| Rc::new(PrefetchPriority::new(prefetching)));
         let pages = RefCell::new(pages);
-        RunReader { batch, file, share, prefetch_priority, is_cut, reading, connection, pages, held }
+        RunReader { batch, file, share, prefetch_priority, reading, connection, pages, held }
     }
 
     /// The share that other connections may take a part of; `None` if page checks need the bytes in order.
@@ -133,7 +131,7 @@ impl<S: Source> RunReader<S> {
     fn start(&self, range: Range<u64>) -> RangeReader<S> {
         let mut reading = self.file.start(range, self.share.end());
         reading.prefetch_priority.clone_from(&self.prefetch_priority);
-        reading.needs_proof = self.is_cut && self.file.server_repeats_etag();
+        reading.is_cut = self.share.is_cut();
         reading
     }
 

@@ -16,10 +16,13 @@ pub(crate) struct Share {
     /// The end of the bytes that were requested from the body.
     claimed: Cell<u64>,
     end: Rc<Cell<u64>>,
+    /// Whether another connection reads a part of one of its components.
+    is_cut: Rc<Cell<bool>>,
 }
 
 impl Share {
-    pub(crate) fn new(run: Run<Target>) -> Self {
+    /// `is_cut` says that another connection reads the start of the first component.
+    pub(crate) fn new(run: Run<Target>, is_cut: bool) -> Self {
         let end = Rc::new(Cell::new(run.range.end));
         Share {
             shard: run.shard,
@@ -27,6 +30,7 @@ impl Share {
             claimed: Cell::new(run.range.start),
             run: RefCell::new(run),
             end,
+            is_cut: Rc::new(Cell::new(is_cut)),
         }
     }
 
@@ -42,6 +46,12 @@ impl Share {
     /// The end of the run. It moves down when another connection takes over the rest.
     pub(crate) fn end(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.end)
+    }
+
+    /// Whether another connection reads a part of one of its components, so that all responses must be of one version.
+    /// This may become true while the connection reads.
+    pub(crate) fn is_cut(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.is_cut)
     }
 
     /// Starts the next wanted range. From now on other connections can take over only its end.
@@ -84,6 +94,7 @@ impl Share {
         if let (Some(kept), Some(first)) = (run.wanted.last(), given.wanted.first())
             && kept.target == first.target
         {
+            self.is_cut.set(true);
             on_cut(first.target);
         }
         Some(given)

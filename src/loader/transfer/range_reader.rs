@@ -52,8 +52,8 @@ pub(crate) struct RangeReader<S: Source> {
     tail: Tail,
     /// Pauses the reader while other loads have priority; set for prefetching only.
     pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
-    /// Whether other connections read the bytes before these, so that every response must prove its version.
-    pub(crate) needs_proof: bool,
+    /// Whether another connection reads a part of the same component, so that every response must prove its version.
+    pub(crate) is_cut: Rc<Cell<bool>>,
     /// Whether the reader checks the file, for which others wait.
     is_check: bool,
     /// Receives the offset of all bytes that are read, and the bytes.
@@ -136,7 +136,7 @@ impl<S: Source> RangeReader<S> {
             watchdog,
             tail,
             prefetch_priority,
-            needs_proof: false,
+            is_cut: Rc::default(),
             is_check: false,
             tap: None,
             next_request,
@@ -400,7 +400,8 @@ impl<S: Source> RangeReader<S> {
             return self.request(overlapped..end).await;
         }
         let remote = self.request(self.position..end).await?;
-        if self.needs_proof && known.is_empty() && remote.proof != Proof::Strong {
+        let needs_proof = self.is_cut.get() && self.file.server_repeats_etag();
+        if needs_proof && known.is_empty() && remote.proof != Proof::Strong {
             return Err(unproven(self.position..end));
         }
         if known.is_empty() || remote.proof == Proof::Strong || remote.position <= overlapped {

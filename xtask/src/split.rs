@@ -63,13 +63,11 @@ pub const PARTS: [Part; 3] = [
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 8] = [
+const MAIN_PATHS: [&str; 6] = [
     "weightstream::codec::zstd::check_lengths",
     "weightstream::cache::key::",
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::user_cache::UserCache::new",
-    "weightstream::js::file::JsFile::open::",
-    "weightstream::js::tensor_reader::<impl weightstream::js::JsLoader>::read_tensors::",
     "weightstream::source::cached::key_function::",
     "weightstream::source::cached::Report::",
 ];
@@ -88,9 +86,10 @@ pub struct Part {
 
 /// The number of the part that must have the code of a function, `None` for the part that calls it.
 fn part_of(name: &str, formats: &[String]) -> Option<usize> {
-    // The compiler merges equal functions, of which only one keeps its name. Those that import something from
-    // JavaScript or convert its values are equal for many types.
-    let name = (!["__wbg_", "wasm_bindgen::"].iter().any(|path| name.contains(path))).then(|| own_path(name))?;
+    // The compiler merges equal functions, of which only one keeps its name. Those that drop a value, import something
+    // from JavaScript or convert its values are equal for many types, so they are where they are called.
+    let is_shared = ["core::ptr::drop_in_place", "__wbg_", "wasm_bindgen::"].iter().any(|path| name.contains(path));
+    let name = (!is_shared).then(|| own_path(name))?;
     if MAIN_PATHS.iter().any(|path| name.starts_with(path)) {
         return Some(0);
     }
@@ -101,9 +100,8 @@ fn part_of(name: &str, formats: &[String]) -> Option<usize> {
     Some(if DETECTION.iter().any(|name_end| name.contains(name_end)) { 0 } else { part + 1 })
 }
 
-/// The path of a function, or of the type that it drops or whose trait it implements.
+/// The path of a function, or of the type whose trait it implements.
 fn own_path(name: &str) -> &str {
-    let name = name.strip_prefix("core::ptr::drop_in_place").unwrap_or(name);
     name.trim_start_matches(['<', '&'])
 }
 

@@ -12,8 +12,8 @@ import { offlineAdvice } from "./weightstream.policy.js";
 export const CACHE = 1;
 export const EXTRAS = 2;
 
-/** How long a part may take to arrive. */
-const MAX_WAIT_MS = 30_000;
+/** How long a part may take to arrive, so that every call settles: 1 KB/s is enough for the longest one. */
+const MAX_WAIT_MS = 120_000;
 
 /** @typedef {string | WebAssembly.Module} Part The URL of a part, or the compiled part. */
 
@@ -123,7 +123,8 @@ export function compiled(number, url) {
 /** @param {string} url */
 async function compile(url) {
   const stop = new AbortController();
-  const timer = released(setTimeout(() => stop.abort(new Error(`no answer in ${MAX_WAIT_MS / 1000} s`)), MAX_WAIT_MS));
+  const late = () => stop.abort(new Error(`it did not arrive within ${MAX_WAIT_MS / 1000} s`));
+  const timer = released(setTimeout(late, MAX_WAIT_MS));
   try {
     const response = await fetch(url, { credentials: "same-origin", signal: stop.signal });
     if (!response.ok) throw new Error(`the server responded with status ${response.status}`);

@@ -118,7 +118,7 @@ impl<'a> CallGraph<'a> {
                 *part = Some(if part.is_none() { number } else { 0 });
             }
         }
-        // Imported functions have no code that could be elsewhere.
+        // JavaScript has the code of imported functions, which only the main part can import.
         let home = |(part, function): (Option<usize>, &Function)| match function.code.is_empty() {
             true => 0,
             false => part.unwrap_or(0),

@@ -10,9 +10,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::cpu_time;
+
+/// Commands that take longer are reported with their time.
+const LONG: Duration = Duration::from_secs(10);
+
 /// Runs a command with its output visible to the user.
 pub fn run(command: &mut Command) -> Result<()> {
+    let (start, before) = (Instant::now(), cpu_time::of_children());
     let status = command.status().with_context(|| format!("cannot run {}", describe(command)))?;
+    if start.elapsed() > LONG {
+        let cpu = cpu_time::of_children().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs());
+        let cpu = cpu.map_or_else(String::new, |seconds| format!(", {seconds} s of CPU time"));
+        println!("took {} s{cpu}: {}", start.elapsed().as_secs(), describe(command));
+    }
     if !status.success() {
         bail!("{} failed ({status})", describe(command));
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    api, bridges, browser, cargo_tools, command, msrv, package, parallel, reference, release, setup, types,
+    api, bridges, browser, cargo_tools, command, cpu_time, msrv, package, parallel, reference, release, setup, types,
     wasm_target, workspace,
 };
 
@@ -195,7 +195,13 @@ pub fn run(project: &Project, all: bool, names: &[String]) -> Result<()> {
     }
     match names {
         [] => run_suite(project, all),
-        [name] => known().filter(|step| step.name == name).try_for_each(|step| (step.run)(project)),
+        [name] => {
+            let result = known().filter(|step| step.name == name).try_for_each(|step| (step.run)(project));
+            if let Some(time) = cpu_time::of_children() {
+                println!("{name} took {} s of CPU time", time.as_secs());
+            }
+            result
+        }
         names => {
             let wanted = known().filter(|step| names.iter().any(|name| name == step.name));
             summary(&wanted.map(|step| outcome(project, step)).collect::<Vec<_>>())

@@ -163,7 +163,7 @@ fn verify_asks_whom_to_trust_and_for_what_was_signed() {
         (&[&VERIFY[..], &["--signed-path", "a.safetensors"]].concat(), "`--signed-path` is the path of a file"),
         (&["verify", "m", "--signature", "m/model.sig", "--public-key", "key.pem"], "This is a private key"),
         (&["verify", "m", "--signature", "public.pem", "--public-key", "public.pem"], "not a Sigstore bundle"),
-        (&["verify", "m", "--signature", "m/model.sig", "--certificate-chain", "public.pem"], "This is a public key"),
+        (&["verify", "m", "--signature", "m/model.sig", "--certificate-chain", "public.pem"], "this is a public key"),
         (&["verify", "m", "--signature", "none.sig", "--public-key", "public.pem"], "none.sig"),
         (&["sign", "https://example.org/m", "--key", "key.pem"], "this is a URL"),
     ] {

@@ -1,9 +1,13 @@
 //! Compares the public API of the Rust library with its snapshot, so that every change is visible in review.
+//!
+//! The JSON output of rustdoc is unstable, and a stable compiler requires the variable `RUSTC_BOOTSTRAP` for it. If cargo
+//! itself had this variable, it would compile all dependencies again, so that cargo runs this program as `rustdoc`, which
+//! sets the variable.
 
 use std::collections::HashSet;
 use std::env;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -19,8 +23,19 @@ const NATIVE_SNAPSHOT: &str = "tests/api/weightstream.txt";
 /// The API on wasm32 with the default features and `web-workers`.
 const WASM_SNAPSHOT: &str = "tests/api/weightstream-wasm32.txt";
 
-/// The first run also compiles the dependencies.
+/// A run without a build folder also compiles the dependencies.
 const RUSTDOC_LIMIT: Duration = Duration::from_secs(600);
+
+/// Whether cargo runs this program as `rustdoc`.
+const IS_RUSTDOC: &str = "WEIGHTSTREAM_XTASK_IS_RUSTDOC";
+
+/// Runs rustdoc if cargo started this program as `rustdoc`.
+pub fn as_rustdoc() -> Option<ExitCode> {
+    env::var_os(IS_RUSTDOC)?;
+    let status = Command::new("rustdoc").args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
+    let code = status.ok().and_then(|status| u8::try_from(status.code()?).ok());
+    Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
 
 /// Compares the public APIs with the snapshots, or rewrites the snapshots if `UPDATE_SNAPSHOTS` is set.
 pub fn run(project: &Project) -> Result<()> {
@@ -51,15 +66,12 @@ fn compare(project: &Project, rustdoc: Command, doc: &str, name: &str) -> Result
 /// One line for each public item. Blanket, auto trait and derived implementations are omitted. `doc` is the folder in
 /// the target folder that `rustdoc` writes to.
 fn public_api(project: &Project, mut rustdoc: Command, doc: &str) -> Result<String> {
-    // A separate folder, because build scripts of dependencies rerun when RUSTC_BOOTSTRAP changes.
-    let target = project.target.join("api");
-    rustdoc.args(["--package", "weightstream", "--lib", "--target-dir"]).arg(&target);
+    rustdoc.args(["--package", "weightstream", "--lib"]);
     rustdoc.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    // The JSON output of rustdoc is unstable. A stable compiler requires this variable.
-    rustdoc.env("RUSTC_BOOTSTRAP", "1").env_remove("RUSTDOCFLAGS").current_dir(&project.root);
-    command::quiet(&mut rustdoc, RUSTDOC_LIMIT)?;
+    rustdoc.env("RUSTDOC", env::current_exe()?).env(IS_RUSTDOC, "1").env_remove("RUSTDOCFLAGS");
+    command::quiet(rustdoc.current_dir(&project.root), RUSTDOC_LIMIT)?;
 
-    let api = Builder::from_rustdoc_json(target.join(doc).join("weightstream.json"))
+    let api = Builder::from_rustdoc_json(project.target.join(doc).join("weightstream.json"))
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)

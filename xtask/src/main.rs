@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Parser};
 use xtask::project::Project;
-use xtask::{demo, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace};
+use xtask::{api, demo, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace};
 
 /// The tasks of the weightstream project.
 #[derive(Parser)]
@@ -75,6 +75,9 @@ struct ForwardedArgs {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = api::as_rustdoc() {
+        return code;
+    }
     environment::run(|root| run(Task::parse(), root))
 }
 

@@ -1,5 +1,5 @@
-//! Checks that the crates compile with the `rust-version` of their Cargo.toml: the library natively and for wasm32, and
-//! those in `bridges/`.
+//! Checks that the crates compile with the `rust-version` of their Cargo.toml: the library natively, with each feature
+//! alone, and for wasm32, and the crates in `bridges/`.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,12 +26,26 @@ fn library(project: &Project) -> Result<()> {
     if let Err(error) = ready(&toolchain) {
         println!("msrv: {error:#}");
         println!("msrv: WARNING: only functions of the standard library are checked, by clippy::incompatible_msrv");
-        return lint(project);
+        lint(project)?;
+        return features(project, Command::new("cargo"));
     }
     let published = release::published(project)?;
     let (root, target) = (&project.root, project.target.join("msrv"));
     check(&toolchain, root, &target, &published.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>())?;
-    check(&toolchain, root, &target, &["--package", "weightstream", "--lib", "--features", "js", "--target", TARGET])
+    check(&toolchain, root, &target, &["--package", "weightstream", "--lib", "--features", "js", "--target", TARGET])?;
+    features(project, in_toolchain(&toolchain, "cargo", &[]))
+}
+
+/// Checks the library with each single feature, and without features. A warning is an error.
+fn features(project: &Project, cargo: Command) -> Result<()> {
+    for feature in project.features.iter().map(String::as_str).chain([""]) {
+        let mut check = Command::new(cargo.get_program());
+        check.args(cargo.get_args()).args(["rustc", "--locked", "--package", "weightstream", "--lib"]);
+        check.args(["--profile", "check", "--no-default-features", "--features", feature, "--target-dir"]);
+        check.arg(project.target.join("msrv")).args(["--", "-D", "warnings"]).current_dir(&project.root);
+        run_without_flags(&mut check)?;
+    }
+    Ok(())
 }
 
 /// candle and burn need a newer compiler than the library.
@@ -81,9 +95,12 @@ fn ready(toolchain: &str) -> Result<String> {
 fn check(toolchain: &str, folder: &Path, target: &Path, what: &[&str]) -> Result<()> {
     let mut cargo = in_toolchain(toolchain, "cargo", &["check", "--locked", "--target-dir"]);
     cargo.arg(target).args(what).current_dir(folder);
-    // The older compiler may not support the flags of the current one.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    command::run(&mut cargo)
+    run_without_flags(&mut cargo)
+}
+
+/// The older compiler may not support the flags of the current one.
+fn run_without_flags(cargo: &mut Command) -> Result<()> {
+    command::run(cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS"))
 }
 
 fn lint(project: &Project) -> Result<()> {

@@ -1,7 +1,7 @@
 // Opens a file as a web app would. Returns its metadata and index as JSON, and the hashes of all components of all
 // tensors, from `loadTensor` and from `tensors()`. If the file is rejected, returns the error code.
-async (url, more) => {
-  const { StreamingLoader } = await import("/pkg/weightstream.js");
+async (url, more, folder = "/pkg") => {
+  const { StreamingLoader } = await import(`${folder}/weightstream.js`);
   const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
   const hashes = async (tensor) => {
     const found = {};

@@ -1,6 +1,8 @@
 //! Loads every fixture, valid or invalid, with the package in three browsers and through mmap. Metadata, index and
 //! tensors must be identical, or the error codes.
 
+mod main_part;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +53,7 @@ pub fn run(project: &Project) -> Result<()> {
         );
         ensure!(tensors > 0 && refused > 0, "there are no fixtures to compare");
     }
-    Ok(())
+    main_part::test(project, &package, &fixtures, &models)
 }
 
 /// Every model below a folder: its relative path, and the result of loading it through mmap.

@@ -80,7 +80,7 @@ impl Pool<Vec<u8>> for TestPool {
     fn digest(&self, task: &Task, buffer: Vec<u8>) -> Result<Outcome<Vec<u8>>, Vec<u8>> {
         let work = RunningTask {
             state: Rc::clone(&self.0),
-            job: RefCell::new(Job::new(Task { keeps: false, ..task.clone() }, None).map_err(TaskError::Failed)),
+            job: RefCell::new(Job::new(Task { stores_output: false, ..task.clone() }, None).map_err(TaskError::Failed)),
         };
         let length = buffer.len() as u64;
         let outcome = async move {

@@ -27,7 +27,7 @@ pub struct Blocks(Vec<BlockEnd>);
 
 /// A part of a component that begins and ends between blocks.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Cut {
+pub(crate) struct BlockSpan {
     /// The blocks, as a component of their own. It has no digest.
     pub(crate) component: Component,
     /// Where they begin in the component.
@@ -89,7 +89,7 @@ impl Blocks {
     /// The blocks that hold `wanted` decoded bytes, as far as they are known: from the last known start before them to
     /// the first known end behind them, else to the end of the component. `None` if that is all of the component, or if
     /// its decoded length is not known.
-    pub(crate) fn cut(&self, component: &Component, wanted: &Range<u64>) -> Option<Cut> {
+    pub(crate) fn span(&self, component: &Component, wanted: &Range<u64>) -> Option<BlockSpan> {
         let length = component.decoded_length?;
         let all = BlockEnd { stored: component.range.end - component.range.start, decoded: length };
         let before = self.0.partition_point(|end| end.decoded <= wanted.start);
@@ -103,7 +103,7 @@ impl Blocks {
         let range = component.range.start + start.stored..component.range.start + end.stored;
         let decoded_length = Some(end.decoded.checked_sub(start.decoded)?);
         let component = Component { range, decoded_length, digest: None, ..component.clone() };
-        Some(Cut { component, start, has_end: known_end.is_some() })
+        Some(BlockSpan { component, start, has_end: known_end.is_some() })
     }
 }
 
@@ -121,27 +121,27 @@ mod tests {
         Blocks::all(&component(), [(10, 40), (12, 40), (8, 20)].into_iter()).unwrap()
     }
 
-    fn cut(blocks: &Blocks, wanted: Range<u64>) -> Option<(Range<u64>, u64, u64)> {
-        let Cut { component, start, .. } = blocks.cut(&component(), &wanted)?;
+    fn span(blocks: &Blocks, wanted: Range<u64>) -> Option<(Range<u64>, u64, u64)> {
+        let BlockSpan { component, start, .. } = blocks.span(&component(), &wanted)?;
         Some((component.range, start.decoded, component.decoded_length.unwrap()))
     }
 
     #[test]
     fn a_cut_has_only_the_blocks_of_the_wanted_bytes() {
         let blocks = blocks();
-        assert_eq!(cut(&blocks, 0..40), Some((1000..1010, 0, 40)));
-        assert_eq!(cut(&blocks, 39..41), Some((1000..1022, 0, 80)));
-        assert_eq!(cut(&blocks, 40..41), Some((1010..1022, 40, 40)));
-        assert_eq!(cut(&blocks, 80..100), Some((1022..1030, 80, 20)));
-        assert_eq!(cut(&blocks, 0..100), None);
+        assert_eq!(span(&blocks, 0..40), Some((1000..1010, 0, 40)));
+        assert_eq!(span(&blocks, 39..41), Some((1000..1022, 0, 80)));
+        assert_eq!(span(&blocks, 40..41), Some((1010..1022, 40, 40)));
+        assert_eq!(span(&blocks, 80..100), Some((1022..1030, 80, 20)));
+        assert_eq!(span(&blocks, 0..100), None);
     }
 
     #[test]
     fn decoded_blocks_extend_the_known_ones() {
         let mut blocks = Blocks::default();
-        assert_eq!(cut(&blocks, 50..60), None);
+        assert_eq!(span(&blocks, 50..60), None);
         blocks.learn(BlockEnd::default(), &[BlockEnd { stored: 10, decoded: 40 }]);
-        assert_eq!(cut(&blocks, 50..60), Some((1010..1030, 40, 60)));
+        assert_eq!(span(&blocks, 50..60), Some((1010..1030, 40, 60)));
         blocks.learn(BlockEnd { stored: 22, decoded: 80 }, &[BlockEnd { stored: 8, decoded: 20 }]);
         assert_eq!(blocks.last().decoded, 40, "there would be a gap");
         blocks.learn(blocks.last(), &[BlockEnd { stored: 12, decoded: 40 }, BlockEnd { stored: 20, decoded: 60 }]);

@@ -23,7 +23,7 @@ pub(crate) mod split;
 mod tensors;
 pub(crate) mod values;
 
-pub(crate) use blocks::Cut;
+pub(crate) use blocks::BlockSpan;
 #[doc(hidden)]
 pub use blocks::{BlockEnd, Blocks};
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};

@@ -128,7 +128,7 @@ pub(crate) fn index_checks(tensor: &Tensor, lengths: &[u64]) -> Result<Vec<(usiz
             count: length / bytes,
             position: 0,
             previous: 0,
-            cut: Vec::new(),
+            partial: Vec::new(),
             rows: Vec::new().into_iter(),
             next_row: None,
         };
@@ -158,7 +158,7 @@ pub(crate) struct IndexCheck {
     position: u64,
     previous: u64,
     /// The first bytes of an index whose other bytes come with the next call.
-    cut: Vec<u8>,
+    partial: Vec<u8>,
     /// The positions at which rows begin whose column indices increase, after `next_row`.
     rows: std::vec::IntoIter<u64>,
     /// The position at which the next row begins. `None` if the columns may be in any order.
@@ -194,18 +194,18 @@ impl IndexCheck {
     /// # Errors
     /// `FORMAT` for an index that is out of bounds or out of order.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
-        if !self.cut.is_empty() {
-            let (rest, after) = bytes.split_at(bytes.len().min(self.bytes - self.cut.len()));
-            self.cut.extend_from_slice(rest);
+        if !self.partial.is_empty() {
+            let (rest, after) = bytes.split_at(bytes.len().min(self.bytes - self.partial.len()));
+            self.partial.extend_from_slice(rest);
             bytes = after;
-            if self.cut.len() < self.bytes {
+            if self.partial.len() < self.bytes {
                 return Ok(());
             }
-            let whole = std::mem::take(&mut self.cut);
+            let whole = std::mem::take(&mut self.partial);
             self.index(&whole)?;
         }
         let elements = bytes.chunks_exact(self.bytes);
-        self.cut.extend_from_slice(elements.remainder());
+        self.partial.extend_from_slice(elements.remainder());
         for element in elements {
             self.index(element)?;
         }

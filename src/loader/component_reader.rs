@@ -5,7 +5,7 @@ use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::{RangeReader, cut};
+use crate::loader::transfer::range_reader::{RangeReader, truncated_error};
 use crate::loader::{BufferOf, Loader};
 use crate::source::{Buffer, Source};
 use std::ops::Range;
@@ -90,7 +90,7 @@ impl<S: Source> PreparedComponent<S> {
         let is_complete = of.is_complete();
         let WantedComponent { tensor, component, range } = of;
         let wanted = range.unwrap_or(0..component.decoded_length.unwrap_or(u64::MAX));
-        let cut = if is_complete { None } else { file.cut(component, &wanted).await? };
+        let cut = if is_complete { None } else { file.block_span(component, &wanted).await? };
         let cut_at = cut.as_ref().map(|cut| cut.start);
         let component = cut.as_ref().map_or(component, |cut| &cut.component);
         let decoded = match cut_at {
@@ -277,7 +277,7 @@ impl<S: Source> ComponentReader<S> {
 
     async fn next_chunk(&mut self) -> Result<(BufferOf<S>, Range<u64>)> {
         let start = self.reading.position;
-        let missing = || cut(start, start, self.stored_end);
+        let missing = || truncated_error(start, start, self.stored_end);
         let length = self.reading.chunk(self.stored_end - start).await?.ok_or_else(missing)?.length;
         Ok((self.reading.take_chunk().ok_or_else(missing)?, 0..length))
     }

@@ -98,15 +98,15 @@ impl<S: Source> Loader<S> {
         };
         let mut into = request.into;
         loop {
-            let (part, rows) = self.cut(&tensor, &rows).await?;
-            let is_cut = rows.cut.is_some();
+            let (part, rows) = self.block_span(&tensor, &rows).await?;
+            let is_span = rows.span.is_some();
             let into = into.take();
             let can_repeat = into.is_none();
             let planned = self.plan(part, Some(rows), into, form)?;
             match self.load_planned(planned, Rc::clone(&observer)).await {
                 Ok(loaded) => return Ok(Loaded { tensor, ..loaded }),
                 // The file may be wrong about its blocks: the rows are then read from the start of the tensor.
-                Err(error) if is_cut && error.kind == ErrorKind::Format && self.distrust_blocks(&tensor)? => {
+                Err(error) if is_span && error.kind == ErrorKind::Format && self.distrust_blocks(&tensor)? => {
                     if !can_repeat {
                         return Err(error.advise("Load the rows again: the positions of the blocks are now ignored."));
                     }
@@ -117,12 +117,12 @@ impl<S: Source> Loader<S> {
     }
 
     /// The rows with only the compressed blocks that they need, if their positions are known.
-    async fn cut(&self, tensor: &Arc<Tensor>, rows: &Rows) -> Result<(Arc<Tensor>, Rows)> {
+    async fn block_span(&self, tensor: &Arc<Tensor>, rows: &Rows) -> Result<(Arc<Tensor>, Rows)> {
         if let [component] = tensor.components.as_slice() {
             let file = self.file_of(tensor)?;
-            let cut = file.cut(component, &rows.bytes).await;
-            if let Some(cut) = cut.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))? {
-                return Ok(rows.clone().cut(tensor, cut));
+            let span = file.block_span(component, &rows.bytes).await;
+            if let Some(span) = span.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))? {
+                return Ok(rows.clone().of_span(tensor, span));
             }
         }
         Ok((Arc::clone(tensor), rows.clone()))

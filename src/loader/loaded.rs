@@ -203,8 +203,8 @@ impl<B: Buffer> Loaded<B> {
             let mut job = Job::<B>::new(
                 Task {
                     component: Component::raw(dtype, 0..length),
-                    keep: 0..length,
-                    keeps: true,
+                    wanted: 0..length,
+                    stores_output: true,
                     is_complete: true,
                     digests: Vec::new(),
                     conversion: Some(conversion.clone()),

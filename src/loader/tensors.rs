@@ -61,7 +61,7 @@ impl<S: Source> Loader<S> {
             self.read_pages(&planned_tensors).await?;
         }
         let whole = call.whole.clone();
-        let relies_on_tensors = call.verify && call.keeps;
+        let relies_on_tensors = call.verify && call.stores_output;
         let observer = Rc::clone(&call.observer);
         let order = call.order;
         let is_prefetch = call.prefetching.is_some();
@@ -117,7 +117,7 @@ impl<S: Source> Loader<S> {
         let pinned = Rc::clone(&self.pinned);
         Call {
             signed_by: self.options.signature.as_ref().and_then(|signature| signature.files.algorithm()),
-            keeps: true,
+            stores_output: true,
             whole: None,
             verify,
             coalesce_gap_bytes,

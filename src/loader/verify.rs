@@ -52,7 +52,7 @@ impl<S: Source> Loader<S> {
         observer: Rc<dyn Progress>,
     ) -> Result<Rc<WholeChecks>> {
         let checks = Rc::<WholeChecks>::default();
-        let call = Call { keeps: false, whole: Some(Rc::clone(&checks)), verify: true, ..self.call(observer) };
+        let call = Call { stores_output: false, whole: Some(Rc::clone(&checks)), verify: true, ..self.call(observer) };
         let mut stream = Box::pin(self.stream(tensors, Form::default(), call).await?);
         while stream.try_next().await?.is_some() {}
         Ok(checks)

@@ -86,7 +86,7 @@ impl PartialFile {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| self.place(e))?;
+        self.file.write_all(bytes).map_err(|e| self.with_path(e))?;
         self.crc32.update(bytes);
         self.position += bytes.len() as u64;
         Ok(())
@@ -113,7 +113,7 @@ impl PartialFile {
     /// Discards everything that was written since the mark.
     pub(crate) fn rewind(&mut self, mark: Mark) -> Result<()> {
         self.seek(mark.position)?;
-        self.file.get_ref().set_len(mark.position).map_err(|e| self.place(e))?;
+        self.file.get_ref().set_len(mark.position).map_err(|e| self.with_path(e))?;
         self.crc32 = mark.crc32;
         Ok(())
     }
@@ -125,7 +125,7 @@ impl PartialFile {
         }
         let end = self.position;
         self.seek(0)?;
-        self.file.write_all(head).map_err(|e| self.place(e))?;
+        self.file.write_all(head).map_err(|e| self.with_path(e))?;
         self.seek(end)?;
         let crc32 = crc32::combine(crc32::checksum(head), self.crc32.clone().finalize(), end - self.head_length);
         self.crc32 = crc32fast::Hasher::new_with_initial(crc32);
@@ -142,7 +142,7 @@ impl PartialFile {
     pub(crate) fn finish(self) -> Result<FinishedFile> {
         let crc32 = self.crc32();
         let PartialFile { guard, file, position, is_transient, .. } = self;
-        let file = file.into_inner().map_err(|e| guard.place(e.into_error()))?;
+        let file = file.into_inner().map_err(|e| guard.with_path(e.into_error()))?;
         if !is_transient {
             guard.finish(&file)?;
         }
@@ -150,13 +150,13 @@ impl PartialFile {
     }
 
     fn seek(&mut self, position: u64) -> Result<()> {
-        self.file.seek(SeekFrom::Start(position)).map_err(|e| self.place(e))?;
+        self.file.seek(SeekFrom::Start(position)).map_err(|e| self.with_path(e))?;
         self.position = position;
         Ok(())
     }
 
-    fn place(&self, error: io::Error) -> Error {
-        self.guard.place(error)
+    fn with_path(&self, error: io::Error) -> Error {
+        self.guard.with_path(error)
     }
 }
 
@@ -218,7 +218,7 @@ impl ShardFile for FinishedFile {
                 }
             }
         };
-        read().map_err(|e| self.guard.place(e))
+        read().map_err(|e| self.guard.with_path(e))
     }
 }
 
@@ -245,7 +245,7 @@ pub(crate) fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<(
     let count = files.len();
     let Some(last) = files.last() else { return Ok(()) };
     if count > 1 && !keep_existing && destination::replaced(last.path())?.is_some() {
-        fs::remove_file(last.path()).map_err(|e| last.guard.place(e))?;
+        fs::remove_file(last.path()).map_err(|e| last.guard.with_path(e))?;
         destination::sync_folder(last.path())?;
     }
     for (number, FinishedFile { mut guard, lock, .. }) in files.into_iter().enumerate() {

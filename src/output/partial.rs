@@ -92,10 +92,10 @@ impl Guard {
     /// Flushes the file to disk, with the permissions of the file that it replaces.
     pub(crate) fn finish(&self, file: &File) -> Result<()> {
         if let Some(permissions) = &self.permissions {
-            file.set_permissions(permissions.clone()).map_err(|e| self.place(e))?;
+            file.set_permissions(permissions.clone()).map_err(|e| self.with_path(e))?;
         }
         // Otherwise the final name could refer to incomplete content after a crash of the system.
-        file.sync_all().map_err(|e| self.place(e))
+        file.sync_all().map_err(|e| self.with_path(e))
     }
 
     /// Checks that the temporary path still refers to the file that was written.
@@ -114,7 +114,7 @@ impl Guard {
         }
     }
 
-    pub(crate) fn place(&self, error: io::Error) -> Error {
+    pub(crate) fn with_path(&self, error: io::Error) -> Error {
         Error::from(error).in_file(&self.path.display().to_string())
     }
 

@@ -137,7 +137,7 @@ impl Body for JobReply {
 }
 
 /// A task, with those fields of its component that a worker needs.
-fn encode_task(Task { component, keep, keeps, is_complete, digests, conversion }: &Task) -> JsValue {
+fn encode_task(Task { component, wanted, stores_output, is_complete, digests, conversion }: &Task) -> JsValue {
     let digests: Array = digests.iter().map(encode_digest).collect();
     let encoding = ENCODINGS.iter().find(|(encoding, _)| *encoding == component.encoding).map(|(_, name)| *name);
     let rule = (0..).zip(VALUE_RULES).find(|(_, rule)| Some(*rule) == component.rule).map(|(at, _)| at);
@@ -148,8 +148,8 @@ fn encode_task(Task { component, keep, keeps, is_complete, digests, conversion }
         .with_optional("decodedLength", component.decoded_length)
         .with_optional("maxDecodedLength", component.max_decoded_length)
         .with_optional("valueRule", rule)
-        .with("keep", encode_range(keep))
-        .with("keeps", *keeps)
+        .with("wanted", encode_range(wanted))
+        .with("storesOutput", *stores_output)
         .with("isComplete", *is_complete)
         .with("digests", digests)
         .with("convertedDtype", conversion.as_ref().map(|conversion| conversion.to.name()))
@@ -176,8 +176,8 @@ fn decode_task(fields: &Fields) -> Option<Task> {
             elements,
             skipped,
         }),
-        keep: decode_range(fields.get("keep"))?,
-        keeps: fields.is_true("keeps"),
+        wanted: decode_range(fields.get("wanted"))?,
+        stores_output: fields.is_true("storesOutput"),
         is_complete: fields.is_true("isComplete"),
         digests: fields.object::<Array>("digests")?.into_iter().map(decode_digest).collect::<Option<_>>()?,
     })

@@ -32,7 +32,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         let listed = MessagePack::new(input, index.range.clone(), "the tensor index", budget);
         tensors::list(listed, &index.range, |entry, budget| {
             if has_shards {
-                tensors.push(context.place(entry, budget)?);
+                tensors.push(context.layout_tensor(entry, budget)?);
             } else {
                 other_shards.insert(entry.name, entry.shard_id);
             }

@@ -86,12 +86,12 @@ fn parse_part(part: &Value, base_url: Option<&str>) -> Result<Part> {
         Some(hex) => Some(hex.as_str().and_then(from_hex).ok_or_else(|| wrong("sha256", hex))?),
         None => None,
     };
-    let (path, url) = place(path, base_url)?;
+    let (path, url) = path_and_url(path, base_url)?;
     Ok(Part { path, url, byte_length, digest: digest.map(Digest::Sha256) })
 }
 
 /// Returns the path and the URL of a file: at its own URL, below the manifest's base URL, or next to the manifest.
-fn place(path: &str, base_url: Option<&str>) -> Result<(String, Option<String>)> {
+fn path_and_url(path: &str, base_url: Option<&str>) -> Result<(String, Option<String>)> {
     if is_url(path) {
         let name = path.split(['?', '#']).next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         return Ok((part_path(name).unwrap_or_default(), Some(path.to_owned())));

@@ -61,10 +61,10 @@ pub(super) fn list(
         index.items(|index| {
             let before = index.budget.mark();
             let described = index.value()?;
-            let place = |error: Error| error.at(section.clone());
-            let name = text(&described, "name").map_err(place)?;
-            let name = name.ok_or_else(|| place(malformed("a tensor in the tensor index has no name")))?;
-            let entry = parse_entry(name, &described).map_err(|e| place(e.in_tensor(name)))?;
+            let in_section = |error: Error| error.at(section.clone());
+            let name = text(&described, "name").map_err(in_section)?;
+            let name = name.ok_or_else(|| in_section(malformed("a tensor in the tensor index has no name")))?;
+            let entry = parse_entry(name, &described).map_err(|e| in_section(e.in_tensor(name)))?;
             index.budget.give_back(before); // the next line counts what the tensor retains
             index.budget.tensor(name, entry.shape.len())?;
             each(entry, index.budget)
@@ -116,7 +116,7 @@ impl<'t> Context<'t> {
     }
 
     /// Returns the tensor that an entry describes.
-    pub(super) fn place(&self, entry: Entry, budget: &mut Budget) -> Result<Tensor> {
+    pub(super) fn layout_tensor(&self, entry: Entry, budget: &mut Budget) -> Result<Tensor> {
         let name = format!("weights.shard{}", entry.shard_id);
         let shard = self.shards.get(name.as_str()).ok_or_else(|| malformed(format!("there is no chunk `{name}`")));
         let data = shard.and_then(|(shard, pages)| data(&entry, shard, pages.clone()));

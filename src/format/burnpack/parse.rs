@@ -30,7 +30,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let data_start = data_start(window, cbor.end, &description)?;
     let mut tensors = Vec::new();
     for (name, described) in description.tensors {
-        tensors.push(place(&name, described, data_start).map_err(|e| e.in_tensor(&name))?);
+        tensors.push(layout_tensor(&name, described, data_start).map_err(|e| e.in_tensor(&name))?);
     }
     check_tensors(&mut tensors, window.file_length())?;
     let (metadata, warnings) = (description.metadata, Vec::new());
@@ -178,7 +178,7 @@ fn data_start(window: &Window, cbor_end: u64, description: &Description) -> Resu
     Ok(if !is_padding || written_by.is_some_and(|version| version.starts_with("0.19")) { cbor_end } else { aligned })
 }
 
-fn place(name: &str, described: Described, data_start: u64) -> Result<Tensor> {
+fn layout_tensor(name: &str, described: Described, data_start: u64) -> Result<Tensor> {
     let Described { dtype, shape, offsets, attributes } = described;
     let expected = dtype.byte_length(element_count(&shape)?)?;
     let byte_length = offsets.end - offsets.start;

@@ -294,7 +294,7 @@ fn parse_index(bytes: &[u8], header: &Header, warnings: &mut Vec<String>, budget
         budget.tensor(name, descriptor.shape.len())?;
         let end = next_start(&starts, descriptor.offset).unwrap_or(data_size);
         other_hashes += u32::from(name_hash(name) != descriptor.name_hash);
-        tensors.push(descriptor.place(name, end, header.data.start).map_err(|e| e.in_tensor(name))?);
+        tensors.push(descriptor.layout_tensor(name, end, header.data.start).map_err(|e| e.in_tensor(name))?);
     }
     if other_hashes > 0 {
         warnings.push(format!("the index has a name hash other than FNV-1a for {other_hashes} tensors"));
@@ -331,7 +331,7 @@ impl Descriptor {
     }
 
     /// `end` is the start of the next tensor, or the end of the data: a tensor of unknown dtype extends up to it.
-    fn place(self, name: &str, end: u64, data_start: u64) -> Result<Tensor> {
+    fn layout_tensor(self, name: &str, end: u64, data_start: u64) -> Result<Tensor> {
         let Descriptor { dtype, shape, offset, .. } = self;
         let overflows = || malformed(format!("its offset {offset} and size overflow u64"));
         let byte_length = dtype.byte_length(element_count(&shape)?)?.unwrap_or(end.saturating_sub(offset));

@@ -38,7 +38,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let data_start = head.cursor.position().checked_next_multiple_of(alignment);
     let data_start = data_start.ok_or_else(|| malformed(format!("general.alignment is {alignment}")))?;
     head.warnings.extend(refused_by_ggml(&infos, alignment));
-    let mut tensors = place(infos, data_start, window.file_length(), head.cursor.big_endian)?;
+    let mut tensors = layout_tensors(infos, data_start, window.file_length(), head.cursor.big_endian)?;
     check_tensors(&mut tensors, window.file_length())?;
     let split = split(&metadata)?;
     let index = Index {
@@ -158,15 +158,20 @@ fn sized_like(type_code: u32) -> Option<&'static Dtype> {
 }
 
 /// Computes the byte ranges of the tensors in the file.
-fn place(infos: Vec<Info>, data_start: u64, file_length: Option<u64>, big_endian: bool) -> Result<Vec<Tensor>> {
+fn layout_tensors(
+    infos: Vec<Info>,
+    data_start: u64,
+    file_length: Option<u64>,
+    big_endian: bool,
+) -> Result<Vec<Tensor>> {
     let mut offsets: Vec<u64> = infos.iter().map(|info| info.offset).collect();
     offsets.sort_unstable();
-    let place = |info: Info| {
+    let layout = |info: Info| {
         let next = next_start(&offsets, info.offset);
         let (name, end) = (info.name, next.map_or(file_length, |next| data_start.checked_add(next)));
         place_one(info, data_start, end, big_endian).map_err(|e| e.in_tensor(name))
     };
-    infos.into_iter().map(place).collect()
+    infos.into_iter().map(layout).collect()
 }
 
 /// Computes the byte range of a tensor. `next_start` is the start of the next tensor, or the end of the file.

@@ -215,7 +215,7 @@ impl Model {
         }
         self.budget.grow(proto.head_bytes());
         self.budget.tensor(&name, proto.dimension_count())?;
-        let tensor = proto.place(name.clone()).map_err(|e| e.in_tensor(&name))?;
+        let tensor = proto.layout_tensor(name.clone()).map_err(|e| e.in_tensor(&name))?;
         match proto.external {
             None => self.tensors.push(tensor),
             Some(external) => self.data_at(part_path(&external.location)?)?.tensors.push(tensor),

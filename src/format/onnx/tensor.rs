@@ -106,7 +106,7 @@ impl TensorProto {
     ///
     /// # Errors
     /// `FORMAT` if the elements do not match type and shape; `UNSUPPORTED` for storage that no current tool writes.
-    pub(super) fn place(&self, name: String) -> Result<Tensor> {
+    pub(super) fn layout_tensor(&self, name: String) -> Result<Tensor> {
         if self.is_segment {
             return Err(unusual("it is a segment of a tensor"));
         }

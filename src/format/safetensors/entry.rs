@@ -39,7 +39,7 @@ impl Entry {
         })?;
         let dtype = dtype.ok_or_else(|| missing("dtype"))?;
         dims.ok_or_else(|| missing("shape"))?;
-        let range = place(&dtype, shape, offsets.ok_or_else(|| missing("data_offsets"))?, data_start)?;
+        let range = byte_range(&dtype, shape, offsets.ok_or_else(|| missing("data_offsets"))?, data_start)?;
         Ok(Entry { dtype, range })
     }
 }
@@ -56,7 +56,7 @@ fn missing(field: &str) -> Error {
 }
 
 /// Validates the entry, and converts its range to file offsets.
-fn place(dtype: &Dtype, shape: &[u64], offsets: Range<u64>, data_start: u64) -> Result<Range<u64>> {
+fn byte_range(dtype: &Dtype, shape: &[u64], offsets: Range<u64>, data_start: u64) -> Result<Range<u64>> {
     let Range { start, end } = offsets;
     let range = file_range(start, end, data_start)
         .ok_or_else(|| malformed(format!("its `data_offsets` [{start}, {end}] are not a range of the file")))?;

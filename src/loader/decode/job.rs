@@ -14,9 +14,9 @@ pub struct Task {
     /// The component. Its `digest` and `pages` are not used here.
     pub component: Component,
     /// The decoded bytes to return. The end is `u64::MAX` if the decoded length is unknown.
-    pub keep: Range<u64>,
+    pub wanted: Range<u64>,
     /// Whether to store these bytes in a buffer. Otherwise they are only decoded and digested.
-    pub keeps: bool,
+    pub stores_output: bool,
     /// Whether the whole component is read, so that the encoded data must be complete.
     pub is_complete: bool,
     /// The expected digests.
@@ -38,7 +38,7 @@ impl Task {
 
     /// The range of the bytes that the buffer has: decoded, and converted if requested.
     fn output_range(&self) -> Range<u64> {
-        self.conversion.as_ref().map_or_else(|| self.keep.clone(), Conversion::output_range)
+        self.conversion.as_ref().map_or_else(|| self.wanted.clone(), Conversion::output_range)
     }
 }
 
@@ -81,29 +81,29 @@ pub struct Received<B> {
 }
 
 impl<B: Buffer> Job<B> {
-    /// Starts the task. `into` is the destination buffer, of exactly the length of `task.keep`, or of the converted
+    /// Starts the task. `into` is the destination buffer, of exactly the length of `task.wanted`, or of the converted
     /// elements. If `None`, a buffer is allocated.
     ///
     /// # Errors
     /// `LIMIT` if the buffer cannot be allocated; `UNSUPPORTED` for a conversion that does not exist.
     pub fn new(task: Task, into: Option<B>) -> Result<Self> {
         let output = match into {
-            _ if !task.keeps => None,
+            _ if !task.stores_output => None,
             Some(buffer) => Some(OutputBuffer::given(buffer, task.output_range())),
             None => Some(OutputBuffer::allocate(&task.component, task.output_range())?),
         };
         let decoder = ComponentDecoder::new(&task.component, task.digests.iter().copied());
         // Only the rows were requested if the encoding keeps positions.
-        let decoded_end = if task.component.encoding.keeps_positions() { task.keep.start } else { 0 };
+        let decoded_end = if task.component.encoding.keeps_positions() { task.wanted.start } else { 0 };
         let cast = |conversion: &Conversion| conversion.cast(&task.component.dtype);
-        let cast = task.conversion.as_ref().filter(|_| task.keeps).map(cast).transpose()?;
+        let cast = task.conversion.as_ref().filter(|_| task.stores_output).map(cast).transpose()?;
         let converter = cast.map(|cast| Converter { cast, converted_end: 0 });
         Ok(Job { task, output, decoder, converter, decoded_end })
     }
 
     /// Whether more bytes are needed. False once all requested rows are decoded.
     pub fn wants_more(&self) -> bool {
-        self.task.is_complete || self.decoded_end < self.task.keep.end
+        self.task.is_complete || self.decoded_end < self.task.wanted.end
     }
 
     /// Decodes the next stored bytes. They may be split at any position.
@@ -118,7 +118,7 @@ impl<B: Buffer> Job<B> {
             match (output.as_mut(), converter.as_mut()) {
                 (None, _) => Ok(()),
                 (Some(output), None) => output.write(start, decoded),
-                (Some(output), Some(converter)) => converter.push(part_in(&task.keep, start, decoded), output),
+                (Some(output), Some(converter)) => converter.push(part_in(&task.wanted, start, decoded), output),
             }
         })
     }
@@ -132,7 +132,7 @@ impl<B: Buffer> Job<B> {
     /// Digests the next `length` bytes, which the caller has read into [`Job::buffer`], and passes them to `inspect`.
     pub(crate) fn filled(&mut self, length: u64, inspect: Option<Inspect<'_>>) -> Result<()> {
         let Job { task, output, decoder, decoded_end, .. } = self;
-        let start = *decoded_end - task.keep.start;
+        let start = *decoded_end - task.wanted.start;
         *decoded_end += length;
         let Some(output) = output.as_mut().filter(|_| inspect.is_some() || decoder.has_checks()) else {
             return Ok(());

@@ -14,7 +14,7 @@ use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
-use crate::loader::schedule::rows::{CutStart, Rows, stored_range};
+use crate::loader::schedule::rows::{BlockSpanStart, Rows, stored_range};
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
 use crate::loader::transfer::file::ModelFile;
@@ -70,7 +70,7 @@ impl<B> PlannedTensor<B> {
 /// The parameters of a call, besides its tensors.
 pub(crate) struct Call {
     /// Whether the decoded bytes are returned. Otherwise they are only checked.
-    pub(crate) keeps: bool,
+    pub(crate) stores_output: bool,
     /// The checksums of whole files, if the call reads all bytes of all files.
     pub(crate) whole: Option<Rc<WholeChecks>>,
     /// Whether the digests of components are checked.
@@ -170,8 +170,8 @@ impl<S: Source> Batch<S> {
     ) -> Vec<WantedRange<Target>> {
         let planned_tensors = self.planned_tensors.borrow();
         let mut wanted = Vec::with_capacity(planned_tensors.len());
-        for (planned, assembly) in planned_tensors.iter().enumerate() {
-            if self.call.tied.is_follower(planned) {
+        for (slot, assembly) in planned_tensors.iter().enumerate() {
+            if self.call.tied.is_follower(slot) {
                 continue;
             }
             let PlannedTensor { tensor, rows, .. } = &assembly.planned;
@@ -179,7 +179,7 @@ impl<S: Source> Batch<S> {
                 let range = stored_range(part, rows.as_deref());
                 let pages = self.pages(part, rows.is_none()).and_then(|table| known_pages(tensor.shard, table));
                 let read_range = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
-                let target = Target { planned, component };
+                let target = Target { slot, component };
                 wanted.push(WantedRange { shard: tensor.shard, range, read_range, target });
             }
         }
@@ -221,33 +221,40 @@ impl<S: Source> Batch<S> {
     }
 
     /// The page digests that verify a component of a planned tensor.
-    pub(crate) fn pages_of(&self, planned: usize, component: usize) -> Option<PageTable> {
+    pub(crate) fn pages_of(&self, slot: usize, component: usize) -> Option<PageTable> {
         let planned_tensors = self.planned_tensors.borrow();
-        let PlannedTensor { tensor, rows, .. } = &planned_tensors.get(planned)?.planned;
+        let PlannedTensor { tensor, rows, .. } = &planned_tensors.get(slot)?.planned;
         self.pages(tensor.components.get(component)?, rows.is_none()).cloned()
     }
 
-    pub(crate) fn tensor(&self, planned: usize) -> Result<Arc<Tensor>> {
+    pub(crate) fn tensor(&self, slot: usize) -> Result<Arc<Tensor>> {
         let planned_tensors = self.planned_tensors.borrow();
-        planned_tensors.get(planned).map(|assembly| Arc::clone(&assembly.planned.tensor)).ok_or_else(unplanned)
+        planned_tensors.get(slot).map(|assembly| Arc::clone(&assembly.planned.tensor)).ok_or_else(unplanned)
     }
 
     /// The task for a component of a planned tensor whose bytes `stored` are read.
-    pub(crate) fn task(&self, planned: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
-        let keep = self.keep(planned, component)?;
-        let keeps_all = keep == (0..component.decoded_length.unwrap_or(keep.end));
-        let has_end = self.cut(planned).is_some_and(|cut| cut.has_end);
+    pub(crate) fn task(&self, slot: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
+        let wanted = self.wanted_of(slot, component)?;
+        let keeps_all = wanted == (0..component.decoded_length.unwrap_or(wanted.end));
+        let has_end = self.block_span(slot).is_some_and(|cut| cut.has_end);
         let is_complete = *stored == component.range && (keeps_all || has_end);
-        let (keeps, digests) = (self.keeps(planned), self.digests(planned, component, is_complete));
-        let conversion = self.conversion(planned)?;
+        let (stores_output, digests) = (self.stores_output(slot), self.digests(slot, component, is_complete));
+        let conversion = self.conversion(slot)?;
         let rule = component.rule.filter(|_| self.call.verify);
-        Ok(Task { component: Component { rule, ..component.clone() }, keep, keeps, is_complete, digests, conversion })
+        Ok(Task {
+            component: Component { rule, ..component.clone() },
+            wanted,
+            stores_output,
+            is_complete,
+            digests,
+            conversion,
+        })
     }
 
     /// The conversion of a planned tensor.
-    pub(crate) fn conversion(&self, planned: usize) -> Result<Option<Conversion>> {
+    pub(crate) fn conversion(&self, slot: usize) -> Result<Option<Conversion>> {
         let planned_tensors = self.planned_tensors.borrow();
-        let planned = &planned_tensors.get(planned).ok_or_else(unplanned)?.planned;
+        let planned = &planned_tensors.get(slot).ok_or_else(unplanned)?.planned;
         Ok(planned.conversion.as_deref().cloned())
     }
 
@@ -256,73 +263,73 @@ impl<S: Source> Batch<S> {
     pub(crate) fn is_direct(&self, task: &Task) -> bool {
         let takes_whole = self.pool.as_ref().is_some_and(|pool| pool.takes_whole(task));
         task.component.encoding == Encoding::Raw
-            && task.keeps
+            && task.stores_output
             && task.conversion.is_none()
             && (takes_whole || !task.is_heavy())
     }
 
     /// Whether the range is read as a whole into one buffer that the loader allocates.
     pub(crate) fn is_read_whole(&self, wanted: &WantedRange<Target>) -> bool {
-        let Target { planned, component } = wanted.target;
+        let Target { slot, component } = wanted.target;
         let planned_tensors = self.planned_tensors.borrow();
         let Some(PlannedTensor { tensor, into: None, .. }) =
-            planned_tensors.get(planned).map(|assembly| &assembly.planned)
+            planned_tensors.get(slot).map(|assembly| &assembly.planned)
         else {
             return false;
         };
-        let task = tensor.components.get(component).map(|part| self.task(planned, part, &wanted.range));
+        let task = tensor.components.get(component).map(|part| self.task(slot, part, &wanted.range));
         let is_small = wanted.range.end - wanted.range.start <= MAX_DIRECT_BYTES;
         is_small && task.is_some_and(|task| task.is_ok_and(|task| self.is_direct(&task)))
     }
 
     /// The digests that are checked while a component arrives: its own, and the pinned one if it is the tensor's only
     /// component.
-    pub(crate) fn digests(&self, planned: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
+    pub(crate) fn digests(&self, slot: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
         if !is_complete {
             return Vec::new();
         }
         let own = component.digest.filter(|_| self.call.verify);
-        let pinned = self.pinned(planned).filter(|(_, components)| *components == 1);
+        let pinned = self.pinned(slot).filter(|(_, components)| *components == 1);
         let pinned = pinned.map(|(digest, _)| ComponentDigest { digest, over: DigestedBytes::Decoded });
         own.into_iter().chain(pinned).collect()
     }
 
     /// The pinned digest of a planned tensor, if the whole tensor is loaded, and the number of its components.
-    fn pinned(&self, planned: usize) -> Option<(Digest, usize)> {
+    fn pinned(&self, slot: usize) -> Option<(Digest, usize)> {
         let planned_tensors = self.planned_tensors.borrow();
-        let PlannedTensor { tensor, rows: None, .. } = &planned_tensors.get(planned)?.planned else { return None };
+        let PlannedTensor { tensor, rows: None, .. } = &planned_tensors.get(slot)?.planned else { return None };
         self.call.pinned.get(&tensor.name).map(|digest| (*digest, tensor.components.len()))
     }
 
     /// Whether a planned tensor is kept in buffers. A pinned digest over several components needs buffers, because the
     /// components may arrive in another order, as do the indices of sparse tensors.
-    pub(crate) fn keeps(&self, planned: usize) -> bool {
+    pub(crate) fn stores_output(&self, slot: usize) -> bool {
         let checks_together = || {
-            let has_checked_indices = || self.tensor(planned).is_ok_and(|tensor| tensor.is_sparse());
-            self.pinned(planned).is_some_and(|(_, components)| components > 1)
+            let has_checked_indices = || self.tensor(slot).is_ok_and(|tensor| tensor.is_sparse());
+            self.pinned(slot).is_some_and(|(_, components)| components > 1)
                 || (self.call.verify && has_checked_indices())
         };
-        self.call.keeps || checks_together()
+        self.call.stores_output || checks_together()
     }
 
     /// The range of decoded bytes that is kept; its end is `u64::MAX` if the decoded length is unknown.
-    pub(crate) fn keep(&self, planned: usize, component: &Component) -> Result<Range<u64>> {
+    pub(crate) fn wanted_of(&self, slot: usize, component: &Component) -> Result<Range<u64>> {
         let planned_tensors = self.planned_tensors.borrow();
-        match &planned_tensors.get(planned).ok_or_else(unplanned)?.planned.rows {
+        match &planned_tensors.get(slot).ok_or_else(unplanned)?.planned.rows {
             Some(rows) => Ok(rows.bytes.clone()),
             None => Ok(0..component.decoded_length.unwrap_or(u64::MAX)),
         }
     }
 
     /// Where a planned tensor was cut, if only some of its compressed blocks are read.
-    pub(crate) fn cut(&self, planned: usize) -> Option<CutStart> {
-        self.planned_tensors.borrow().get(planned)?.planned.rows.as_ref()?.cut
+    pub(crate) fn block_span(&self, slot: usize) -> Option<BlockSpanStart> {
+        self.planned_tensors.borrow().get(slot)?.planned.rows.as_ref()?.span
     }
 
     /// Whether a prefetched tensor is no longer wanted. Its state is then dropped.
-    pub(crate) fn is_cancelled(&self, planned: usize) -> bool {
+    pub(crate) fn is_cancelled(&self, slot: usize) -> bool {
         let mut planned_tensors = self.planned_tensors.borrow_mut();
-        let (Some(prefetching), Some(assembly)) = (&self.call.prefetching, planned_tensors.get_mut(planned)) else {
+        let (Some(prefetching), Some(assembly)) = (&self.call.prefetching, planned_tensors.get_mut(slot)) else {
             return false;
         };
         if (prefetching.is_wanted)(&assembly.planned.tensor.name) {
@@ -334,12 +341,12 @@ impl<S: Source> Batch<S> {
 
     /// Waits until there is memory for a planned tensor. Does not wait if it has memory already, is no longer wanted,
     /// or is needed to finish a tensor that has been started.
-    pub(crate) async fn reserve_memory(&self, planned: usize, is_needed: bool) -> Result<()> {
-        let keeps = self.keeps(planned);
-        let (tensor, bytes) = match self.planned_tensors.borrow().get(planned).ok_or_else(unplanned)? {
+    pub(crate) async fn reserve_memory(&self, slot: usize, is_needed: bool) -> Result<()> {
+        let stores_output = self.stores_output(slot);
+        let (tensor, bytes) = match self.planned_tensors.borrow().get(slot).ok_or_else(unplanned)? {
             // A caller's buffer does not count.
             Assembly { planned: PlannedTensor { into: Some(_), expansion: None, .. }, .. } => return Ok(()),
-            assembly if !keeps || assembly.has_memory() => return Ok(()),
+            assembly if !stores_output || assembly.has_memory() => return Ok(()),
             Assembly { planned: PlannedTensor { tensor, rows, into, conversion, expansion }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let stored = || rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
@@ -351,16 +358,16 @@ impl<S: Source> Batch<S> {
                 let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
                 let bytes = if self.pool.is_some() { bytes.saturating_add(waiting) } else { bytes };
                 // One copy at a time.
-                let is_tied = self.call.tied.followers(planned).len() > 0;
+                let is_tied = self.call.tied.followers(slot).len() > 0;
                 let bytes = if is_tied { bytes.saturating_mul(2) } else { bytes };
                 (Arc::clone(tensor), bytes)
             }
         };
-        if self.call.budget.wait(bytes, || is_needed || self.has_started_tensor() || self.is_cancelled(planned)).await {
+        if self.call.budget.wait(bytes, || is_needed || self.has_started_tensor() || self.is_cancelled(slot)).await {
             self.concurrency.borrow_mut().restart();
         }
         let taken = self.call.budget.take(&tensor.name, bytes);
-        if let Some(assembly) = self.planned_tensors.borrow_mut().get_mut(planned) {
+        if let Some(assembly) = self.planned_tensors.borrow_mut().get_mut(slot) {
             assembly.gathered().taken = Some(taken);
         }
         Ok(())
@@ -374,25 +381,25 @@ impl<S: Source> Batch<S> {
     }
 
     /// Takes the caller's buffer for the bytes of a component. That for a dense tensor is not one of its components.
-    pub(crate) fn take_into(&self, planned: usize) -> Option<BufferOf<S>> {
+    pub(crate) fn take_into(&self, slot: usize) -> Option<BufferOf<S>> {
         let mut planned_tensors = self.planned_tensors.borrow_mut();
-        let planned = &mut planned_tensors.get_mut(planned)?.planned;
+        let planned = &mut planned_tensors.get_mut(slot)?.planned;
         if planned.expansion.is_some() { None } else { planned.into.take() }
     }
 
     /// Adds a component that has arrived. Returns the tensor if the component was its last one.
     pub(crate) fn deliver(
         &self,
-        planned: usize,
+        slot: usize,
         component: usize,
         received: Received<BufferOf<S>>,
     ) -> Result<Option<Loaded<BufferOf<S>>>> {
-        let pinned = self.pinned(planned).filter(|(_, components)| *components > 1);
-        self.note_verified(planned, component, pinned.map(|(digest, _)| digest.algorithm()).or(received.verified));
+        let pinned = self.pinned(slot).filter(|(_, components)| *components > 1);
+        self.note_verified(slot, component, pinned.map(|(digest, _)| digest.algorithm()).or(received.verified));
         let Received { buffer: Some(buffer), verified, .. } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
         let mut planned_tensors = self.planned_tensors.borrow_mut();
-        let assembly = planned_tensors.get_mut(planned).ok_or_else(unplanned)?;
+        let assembly = planned_tensors.get_mut(slot).ok_or_else(unplanned)?;
         let part = assembly.planned.tensor.components.get(component).ok_or_else(unplanned)?;
         let conversion = assembly.planned.conversion.as_ref();
         let dtype = conversion.map_or(&part.dtype, |conversion| &conversion.to).clone();
@@ -427,8 +434,8 @@ impl<S: Source> Batch<S> {
     }
 
     /// Returns a complete tensor with the tensors that are tied to it.
-    pub(crate) fn tied(&self, planned: usize, loaded: Loaded<BufferOf<S>>) -> Result<TiedLoad<BufferOf<S>>> {
-        let followers = self.call.tied.followers(planned).map(|number| self.tensor(number));
+    pub(crate) fn tied(&self, slot: usize, loaded: Loaded<BufferOf<S>>) -> Result<TiedLoad<BufferOf<S>>> {
+        let followers = self.call.tied.followers(slot).map(|number| self.tensor(number));
         Ok(TiedLoad::new(loaded, followers.collect::<Result<_>>()?))
     }
 
@@ -438,9 +445,9 @@ impl<S: Source> Batch<S> {
     }
 
     /// Notes what verified a component, if the call reads the whole model. Components of no bytes need no checksum.
-    fn note_verified(&self, planned: usize, component: usize, verified: Option<&'static str>) {
+    fn note_verified(&self, slot: usize, component: usize, verified: Option<&'static str>) {
         let planned_tensors = self.planned_tensors.borrow();
-        let tensor = planned_tensors.get(planned).map(|assembly| &assembly.planned.tensor);
+        let tensor = planned_tensors.get(slot).map(|assembly| &assembly.planned.tensor);
         if let (Some(whole), Some(tensor)) = (&self.call.whole, tensor)
             && tensor.components.get(component).is_some_and(|component| !component.range.is_empty())
         {

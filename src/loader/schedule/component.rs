@@ -7,7 +7,7 @@ use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::schedule::offload::{PendingComponent, ready};
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::Target;
-use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, truncated_error};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, Source};
 use futures::future::FutureExt;
@@ -23,10 +23,10 @@ impl<S: Source> RunReader<S> {
         component: &Component,
         name: &str,
     ) -> Result<ComponentFuture<BufferOf<S>>> {
-        let Target { planned, component: index } = wanted.target;
-        let task = self.batch.task(planned, component, &wanted.range)?;
+        let Target { slot, component: index } = wanted.target;
+        let task = self.batch.task(slot, component, &wanted.range)?;
         let digests = task.digests.clone();
-        let into = self.batch.take_into(planned);
+        let into = self.batch.take_into(slot);
         let receiving = if self.batch.is_direct(&task) {
             self.fill(reading, wanted, task, into, name).await?
         } else if let Some(work) = self.start_offload(&task, into.as_ref()) {
@@ -34,21 +34,21 @@ impl<S: Source> RunReader<S> {
         } else {
             ready(self.decode(reading, wanted, Job::new(task, into)?, name).await?)
         };
-        Ok(self.arrival(planned, index, component, digests, name, receiving))
+        Ok(self.arrival(slot, index, component, digests, name, receiving))
     }
 
     /// The future that resolves when the component is decoded and digested.
     pub(crate) fn arrival(
         &self,
-        planned: usize,
+        slot: usize,
         index: usize,
         component: &Component,
         digests: Vec<ComponentDigest>,
         name: &str,
         receiving: PendingComponent<BufferOf<S>>,
     ) -> ComponentFuture<BufferOf<S>> {
-        let by_pages = self.batch.pages_of(planned, index).is_some();
-        let cut = self.batch.cut(planned).map(|cut| cut.at);
+        let by_pages = self.batch.pages_of(slot, index).is_some();
+        let cut = self.batch.block_span(slot).map(|cut| cut.at);
         let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
         let arrival = async move {
             let learn = |received: Received<_>| {
@@ -60,7 +60,7 @@ impl<S: Source> RunReader<S> {
             file.confirm_contents(&component, &digests);
             // The component is held until its pages are verified.
             received.verified = received.verified.or(by_pages.then_some("blake3"));
-            Ok((planned, index, received))
+            Ok((slot, index, received))
         };
         arrival.boxed_local()
     }
@@ -134,7 +134,7 @@ impl<S: Source> RunReader<S> {
         let at = reading.position;
         let count = (range.end - at).min(SCRATCH_BYTES);
         self.share.claim(at + count);
-        self.next_chunk(reading, count).await?.ok_or_else(|| cut(range.start, at, range.end))
+        self.next_chunk(reading, count).await?.ok_or_else(|| truncated_error(range.start, at, range.end))
     }
 
     /// Like [`RangeReader::chunk`]. If the last buffer was sent to another thread, this reuses one that such a thread

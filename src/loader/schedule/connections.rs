@@ -63,9 +63,9 @@ impl<S: Source> Connections<S> {
             while self.readers.len() < self.batch.concurrency.borrow().allowed() && self.add() {}
             match poll_fn(|context| self.poll_event(context)).await {
                 Event::Arrived(arrived) => {
-                    let (planned, component, received) = arrived?;
-                    if let Some(loaded) = self.batch.deliver(planned, component, received)? {
-                        return self.take(self.batch.tied(planned, loaded)?).map(Some);
+                    let (slot, component, received) = arrived?;
+                    if let Some(loaded) = self.batch.deliver(slot, component, received)? {
+                        return self.take(self.batch.tied(slot, loaded)?).map(Some);
                     }
                 }
                 Event::Read((reader, outcome)) => match outcome? {

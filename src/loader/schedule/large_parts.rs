@@ -9,7 +9,7 @@ use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::large::{Digesting, LargeComponent};
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::{Target, unplanned};
-use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, truncated_error};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, Source};
 use futures::future::FutureExt;
@@ -17,28 +17,29 @@ use std::rc::Rc;
 
 impl<S: Source> Batch<S> {
     /// Whether the component is read in parts. Allocates its buffer on the first call.
-    pub(crate) fn begin_large(&self, planned: usize, index: usize, component: &Component) -> Result<bool> {
-        if self.large.borrow().contains_key(&Target { planned, component: index }) {
+    pub(crate) fn begin_large(&self, slot: usize, index: usize, component: &Component) -> Result<bool> {
+        if self.large.borrow().contains_key(&Target { slot, component: index }) {
             return Ok(true);
         }
-        if self.conversion(planned)?.is_some() {
+        if self.conversion(slot)?.is_some() {
             return Ok(false); // the elements are converted in order, as they arrive
         }
-        let keep = self.keep(planned, component)?;
-        let is_large = keep.end.saturating_sub(keep.start) > MAX_DIRECT_BYTES && keep.end <= stored_length(component);
-        if !self.keeps(planned) || component.encoding != Encoding::Raw || !is_large {
+        let wanted = self.wanted_of(slot, component)?;
+        let is_large =
+            wanted.end.saturating_sub(wanted.start) > MAX_DIRECT_BYTES && wanted.end <= stored_length(component);
+        if !self.stores_output(slot) || component.encoding != Encoding::Raw || !is_large {
             return Ok(false);
         }
-        let start = component.range.start + keep.start;
-        let task = Task { keeps: false, ..self.task(planned, component, &(start..component.range.start + keep.end))? };
-        let buffer = match self.take_into(planned) {
+        let start = component.range.start + wanted.start;
+        let task =
+            Task { stores_output: false, ..self.task(slot, component, &(start..component.range.start + wanted.end))? };
+        let buffer = match self.take_into(slot) {
             Some(buffer) => buffer,
-            None => BufferOf::<S>::allocate(keep.end - keep.start)?,
+            None => BufferOf::<S>::allocate(wanted.end - wanted.start)?,
         };
-        self.large.borrow_mut().insert(
-            Target { planned, component: index },
-            LargeComponent::new(buffer, start, task, self.pool.as_ref())?,
-        );
+        self.large
+            .borrow_mut()
+            .insert(Target { slot, component: index }, LargeComponent::new(buffer, start, task, self.pool.as_ref())?);
         Ok(true)
     }
 
@@ -92,7 +93,8 @@ impl<S: Source> RunReader<S> {
             let (at, end) = (reading.position, self.share.end_of_current());
             let count = (end - at).min(SCRATCH_BYTES);
             self.share.claim(at + count);
-            let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| cut(wanted.range.start, at, end))?;
+            let chunk =
+                self.next_chunk(reading, count).await?.ok_or_else(|| truncated_error(wanted.range.start, at, end))?;
             let length = chunk.length;
             checks.chunk(at, &chunk)?;
             let work = self.batch.write_part(wanted.target, at, chunk.buffer, length)?;
@@ -105,13 +107,13 @@ impl<S: Source> RunReader<S> {
             }
         }
         let Some(large) = self.batch.end_part(wanted.target)? else { return Ok(None) };
-        let Target { planned, component: index } = wanted.target;
+        let Target { slot, component: index } = wanted.target;
         let file = Rc::clone(&self.file);
         let digests = large.task.digests.clone();
         let receiving = match large.digesting {
             Digesting::Whole => {
                 let range = large.start..large.start + large.buffer.byte_length();
-                self.digest(Task { keeps: true, ..large.task }, range, large.buffer)?
+                self.digest(Task { stores_output: true, ..large.task }, range, large.buffer)?
             }
             _ => {
                 let pool = self.batch.pool.clone();
@@ -119,6 +121,6 @@ impl<S: Source> RunReader<S> {
                 large.finish(free_buffer, async move || file.source.pause(0).await).boxed_local()
             }
         };
-        Ok(Some(self.arrival(planned, index, component, digests, name, receiving)))
+        Ok(Some(self.arrival(slot, index, component, digests, name, receiving)))
     }
 }

@@ -7,7 +7,7 @@ use crate::loader::decode::pool::{Outcome, TaskError, Work};
 use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::Target;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, truncated_error};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, Source};
 use futures::future::{self, FutureExt, LocalBoxFuture};
@@ -119,7 +119,7 @@ async fn read<S: Source>(
     while reading.position < range.end && job.wants_more() {
         let at = reading.position;
         let chunk = reading.chunk((range.end - at).min(SCRATCH_BYTES)).await?;
-        let chunk = chunk.ok_or_else(|| cut(range.start, at, range.end))?;
+        let chunk = chunk.ok_or_else(|| truncated_error(range.start, at, range.end))?;
         chunk.buffer.inspect(0..chunk.length, &mut |bytes| job.push(bytes))?;
     }
     job.finish()

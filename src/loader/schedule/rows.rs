@@ -5,7 +5,7 @@ use crate::codec::dequantize::decoder_of;
 use crate::codec::lz4;
 use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{BlockEnd, Component, Cut, Encoding, Layout, Tensor};
+use crate::index::{BlockEnd, BlockSpan, Component, Encoding, Layout, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ pub(crate) struct Rows {
     /// The number of elements in `bytes` before the rows, which are read because a scale precedes all elements.
     pub(crate) skipped: u64,
     /// Where the component that is read begins in the tensor's own, if only some blocks of that are read.
-    pub(crate) cut: Option<CutStart>,
+    pub(crate) span: Option<BlockSpanStart>,
 }
 
-/// Where a component was cut between blocks.
+/// Where the blocks begin that are read of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CutStart {
+pub(crate) struct BlockSpanStart {
     pub(crate) at: BlockEnd,
-    /// Whether it was cut behind the rows, too, so that all blocks are decoded and compared with the index.
+    /// Whether the end of the blocks is known, too, so that all blocks are decoded and compared with the index.
     pub(crate) has_end: bool,
 }
 
 impl Rows {
-    /// The same rows of the tensor that has only the blocks of `cut`, and that tensor.
-    pub(crate) fn cut(self, tensor: &Tensor, cut: Cut) -> (Arc<Tensor>, Self) {
-        let Cut { component, start, has_end } = cut;
+    /// The same rows of the tensor that has only the blocks of `span`, and that tensor.
+    pub(crate) fn of_span(self, tensor: &Tensor, span: BlockSpan) -> (Arc<Tensor>, Self) {
+        let BlockSpan { component, start, has_end } = span;
         let tensor = Tensor { components: vec![component], ..tensor.clone() };
         let bytes = self.bytes.start - start.decoded..self.bytes.end - start.decoded;
-        (Arc::new(tensor), Rows { bytes, cut: Some(CutStart { at: start, has_end }), ..self })
+        (Arc::new(tensor), Rows { bytes, span: Some(BlockSpanStart { at: start, has_end }), ..self })
     }
 }
 
@@ -79,9 +79,9 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, is_converted: bool) -> 
     }
     if scale_bytes > 0 {
         let skipped = rows.start.saturating_mul(row_elements?);
-        return Ok(Rows { shape, bytes: 0..scale_bytes + rows.end * row_bytes, skipped, cut: None });
+        return Ok(Rows { shape, bytes: 0..scale_bytes + rows.end * row_bytes, skipped, span: None });
     }
-    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, skipped: 0, cut: None })
+    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, skipped: 0, span: None })
 }
 
 /// Like [`Dtype::byte_length`], also for the blocks of APR, without the scale that precedes those of APR_Q8.

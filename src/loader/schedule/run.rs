@@ -10,7 +10,7 @@ use crate::loader::schedule::share::Share;
 use crate::loader::schedule::target::Target;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::PrefetchPriority;
-use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, truncated_error};
 use crate::plan::{Run, WantedRange};
 use crate::progress::BytesArrived;
 use crate::source::{Buffer, Source};
@@ -49,8 +49,8 @@ impl<S: Source> RunReader<S> {
     pub(crate) fn new(batch: Rc<Batch<S>>, file: Rc<ModelFile<S>>, run: Run<Target>, is_cut: bool) -> Self {
         let mut pages: Vec<PageChecker> = Vec::new();
         for wanted in &run.wanted {
-            let Target { planned, component } = wanted.target;
-            if let Some(known) = batch.pages_of(planned, component).and_then(|table| file.known_pages(&table))
+            let Target { slot, component } = wanted.target;
+            if let Some(known) = batch.pages_of(slot, component).and_then(|table| file.known_pages(&table))
                 && !pages.iter().any(|checker| Arc::ptr_eq(checker.pages(), &known))
             {
                 pages.push(PageChecker::new(known));
@@ -92,15 +92,15 @@ impl<S: Source> RunReader<S> {
                 return Ok(Some(checked));
             }
             let Some(wanted) = self.share.begin_next() else { break };
-            let planned = wanted.target.planned;
+            let slot = wanted.target.slot;
             // Components that wait for their pages have memory until these are read, which come later in the file.
-            self.batch.reserve_memory(planned, !self.held.is_empty()).await?;
-            if self.batch.is_cancelled(planned) {
+            self.batch.reserve_memory(slot, !self.held.is_empty()).await?;
+            if self.batch.is_cancelled(slot) {
                 has_skipped = true;
                 continue;
             }
             if let Some(prefetch_priority) = &self.prefetch_priority {
-                prefetch_priority.set_tensor(&self.batch.tensor(planned)?.name);
+                prefetch_priority.set_tensor(&self.batch.tensor(slot)?.name);
             }
             if std::mem::take(&mut has_skipped) {
                 reading = self.leap(reading, wanted.read_range.start);
@@ -158,10 +158,10 @@ impl<S: Source> RunReader<S> {
         reading: &mut RangeReader<S>,
         wanted: &WantedRange<Target>,
     ) -> Result<Option<ComponentFuture<BufferOf<S>>>> {
-        let Target { planned, component } = wanted.target;
-        let tensor = self.batch.tensor(planned)?;
+        let Target { slot, component } = wanted.target;
+        let tensor = self.batch.tensor(slot)?;
         let received = match tensor.components.get(component) {
-            Some(part) if self.batch.begin_large(planned, component, part)? => {
+            Some(part) if self.batch.begin_large(slot, component, part)? => {
                 self.large(reading, wanted, part, &tensor.name).await
             }
             Some(part) => self.component(reading, wanted, part, &tensor.name).await.map(Some),
@@ -184,7 +184,7 @@ impl<S: Source> RunReader<S> {
             let at = reading.position;
             let count = (end - at).min(SCRATCH_BYTES);
             self.share.claim(at + count);
-            let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| cut(start, at, end))?;
+            let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| truncated_error(start, at, end))?;
             let mut checks = self.checks();
             if is_tail || checks.are_needed(&(at..at + chunk.length)) {
                 let mut at = at;

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     /// The index of the tensor in the batch.
-    pub(crate) planned: usize,
+    pub(crate) slot: usize,
     /// The index of the component in the tensor.
     pub(crate) component: usize,
 }
@@ -14,7 +14,7 @@ pub(crate) struct Target {
 impl Target {
     /// Whether one connection should read both: memory is reserved for a tensor as a whole.
     pub(crate) fn is_in_same_tensor(&self, other: &Self) -> bool {
-        self.planned == other.planned
+        self.slot == other.slot
     }
 }
 

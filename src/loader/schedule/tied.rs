@@ -33,14 +33,14 @@ impl TiedTensors {
     }
 
     /// Whether the tensor gets a copy, and is not read.
-    pub(crate) fn is_follower(&self, planned: usize) -> bool {
-        self.ties.binary_search_by_key(&planned, |(_, follower)| *follower).is_ok()
+    pub(crate) fn is_follower(&self, slot: usize) -> bool {
+        self.ties.binary_search_by_key(&slot, |(_, follower)| *follower).is_ok()
     }
 
     /// The tensors that get a copy of a planned tensor.
-    pub(crate) fn followers(&self, planned: usize) -> impl ExactSizeIterator<Item = usize> {
-        let start = self.ties.partition_point(|(read, _)| *read < planned);
-        let end = self.ties.partition_point(|(read, _)| *read <= planned);
+    pub(crate) fn followers(&self, slot: usize) -> impl ExactSizeIterator<Item = usize> {
+        let start = self.ties.partition_point(|(read, _)| *read < slot);
+        let end = self.ties.partition_point(|(read, _)| *read <= slot);
         self.ties.get(start..end).unwrap_or_default().iter().map(|(_, follower)| *follower)
     }
 }

@@ -10,7 +10,7 @@ use crate::index::copies::Copies;
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
 use crate::loader::SignedDigests;
 use crate::loader::transfer::known_blocks::KnownBlocks;
-use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut, too_limited};
+use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, too_limited, truncated_error};
 use crate::loader::transfer::seen_blocks::{SeenBlocks, SeenBody};
 use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
@@ -428,7 +428,7 @@ impl<S: Source> ModelFile<S> {
                 match start == range.start {
                     true if is_same_version => Ok((body, end.unwrap_or(u64::MAX))),
                     true => Err(too_limited(start, range.start)),
-                    false => Err(cut(0, range.start, range.end)),
+                    false => Err(truncated_error(0, range.start, range.end)),
                 }
             };
             request.boxed_local()
@@ -548,7 +548,9 @@ impl<S: Source> ModelFile<S> {
             match self.length() {
                 // The end of the body shows the file's length. The parser then reports that the file is too short.
                 None => self.window.borrow_mut().set_file_length(end),
-                Some(length) if end < length.min(wanted.end) => return Err(cut(wanted.start, end, wanted.end)),
+                Some(length) if end < length.min(wanted.end) => {
+                    return Err(truncated_error(wanted.start, end, wanted.end));
+                }
                 Some(_) => {}
             }
         }

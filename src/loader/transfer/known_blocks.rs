@@ -2,7 +2,7 @@
 //! seek table.
 
 use crate::error::{Result, malformed};
-use crate::index::{BlockEnd, Blocks, Component, Cut};
+use crate::index::{BlockEnd, BlockSpan, Blocks, Component};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,12 +23,12 @@ struct Known {
 
 impl KnownBlocks {
     /// The blocks that hold `wanted` decoded bytes of a component, if their positions are known.
-    pub(super) fn cut(&self, component: &Component, wanted: &Range<u64>) -> Option<Cut> {
+    pub(super) fn block_span(&self, component: &Component, wanted: &Range<u64>) -> Option<BlockSpan> {
         let mut known = self.0.borrow_mut();
         let known = known.entry(component.range.start).or_default();
         match known.stated().filter(|_| known.decoded.last().decoded < wanted.end) {
-            Some(stated) => stated.cut(component, wanted),
-            None => known.decoded.cut(component, wanted),
+            Some(stated) => stated.span(component, wanted),
+            None => known.decoded.span(component, wanted),
         }
     }
 
@@ -36,7 +36,7 @@ impl KnownBlocks {
     /// `None` for a component that was read as a whole.
     ///
     /// # Errors
-    /// `FORMAT` if the component was cut where the file states blocks, and the statement is wrong.
+    /// `FORMAT` if the component was read from a block that the file states, and the statement is wrong.
     pub(crate) fn learn(&self, component: &Component, skipped: Option<BlockEnd>, decoded: &[BlockEnd]) -> Result<()> {
         let start = skipped.unwrap_or_default();
         let mut known = self.0.borrow_mut();

@@ -235,7 +235,7 @@ impl<S: Source> RangeReader<S> {
         }
         while self.position < end {
             let position = self.position;
-            let chunk = self.chunk(end - position).await?.ok_or_else(|| cut(start, position, end))?;
+            let chunk = self.chunk(end - position).await?.ok_or_else(|| truncated_error(start, position, end))?;
             into.copy(at.start + (position - start), chunk.buffer, 0..chunk.length)?;
             report(position + chunk.length);
         }
@@ -248,7 +248,7 @@ impl<S: Source> RangeReader<S> {
         let start = self.position;
         while self.position < end {
             match self.read(into, self.position - start..end - start).await {
-                Ok(0) => return Err(cut(start, self.position, end)),
+                Ok(0) => return Err(truncated_error(start, self.position, end)),
                 Ok(_) => report(self.position),
                 Err(error) => {
                     self.recover(error).await?;
@@ -312,7 +312,7 @@ impl<S: Source> RangeReader<S> {
         self.report(into, start..start + count)?;
         if count == 0 {
             return match remote.end {
-                Some(end) if self.position < end => Err(cut(self.position, self.position, end)),
+                Some(end) if self.position < end => Err(truncated_error(self.position, self.position, end)),
                 _ => Ok(0),
             };
         }
@@ -462,7 +462,7 @@ impl<S: Source> RangeReader<S> {
             let at = 0..scratch.byte_length().min(self.position - start);
             let count = self.with_timeout(|_| remote.read(&mut scratch, at, &file.stats).boxed_local()).await?;
             if count == 0 {
-                return Err(cut(0, start, self.end.get()));
+                return Err(truncated_error(0, start, self.end.get()));
             }
             let (tail, mut at) = (&self.tail, start);
             scratch.inspect(0..count, &mut |bytes| {
@@ -530,7 +530,7 @@ pub(crate) fn too_limited(start: u64, position: u64) -> Error {
 }
 
 /// The error for a body that ended early.
-pub(crate) fn cut(start: u64, end: u64, wanted_end: u64) -> Error {
+pub(crate) fn truncated_error(start: u64, end: u64, wanted_end: u64) -> Error {
     let what = format!("the transfer ended at byte {end}, before byte {wanted_end}");
     let error = Error::new(ErrorKind::Truncated, what).at(start..wanted_end).transient();
     error.advise("The connection was closed early, or the file on the server is incomplete: try again, then check it.")

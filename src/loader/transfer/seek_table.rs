@@ -4,9 +4,9 @@
 #[cfg(feature = "zstd")]
 use crate::codec::zstd_seek;
 use crate::error::Result;
+use crate::index::{BlockSpan, Component};
 #[cfg(feature = "zstd")]
 use crate::index::{Blocks, Encoding};
-use crate::index::{Component, Cut};
 use crate::loader::transfer::file::ModelFile;
 use crate::source::Source;
 #[cfg(feature = "zstd")]
@@ -24,7 +24,11 @@ impl<S: Source> ModelFile<S> {
     ///
     /// # Errors
     /// Errors of the source.
-    pub(crate) async fn cut(self: &Rc<Self>, component: &Component, wanted: &Range<u64>) -> Result<Option<Cut>> {
+    pub(crate) async fn block_span(
+        self: &Rc<Self>,
+        component: &Component,
+        wanted: &Range<u64>,
+    ) -> Result<Option<BlockSpan>> {
         if component.encoding.keeps_positions() || wanted.is_empty() {
             return Ok(None);
         }
@@ -33,7 +37,7 @@ impl<S: Source> ModelFile<S> {
             let table = self.read_table(component).await?;
             self.blocks.set_table(component.range.start, table);
         }
-        Ok(self.blocks.cut(component, wanted))
+        Ok(self.blocks.block_span(component, wanted))
     }
 
     /// Whether a component may have a seek table that is worth a request.

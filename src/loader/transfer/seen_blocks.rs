@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::loader::transfer::overlap::changed_bytes;
-use crate::loader::transfer::range_reader::cut;
+use crate::loader::transfer::range_reader::truncated_error;
 use crate::source::{Body, Buffer};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -125,7 +125,7 @@ impl<B: Body> SeenBody<B> {
         while filled < length {
             let count = self.body.read(&mut block, filled..length).await?;
             if count == 0 {
-                return Err(cut(start, start + filled, start + length));
+                return Err(truncated_error(start, start + filled, start + length));
             }
             filled += count;
         }

@@ -7,7 +7,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::loader::SignedDigests;
-use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, truncated_error};
 use crate::loader::transfer::seen_blocks::SeenBody;
 use crate::signature::{SignedFile, SignedFiles};
 use crate::source::{Body, Buffer, Source};
@@ -215,7 +215,7 @@ impl<B: Body> CheckedBody<B> {
         while filled < length {
             let count = self.body.read(&mut self.block, filled..length).await?;
             if count == 0 {
-                return Err(cut(start, start + filled, start + length));
+                return Err(truncated_error(start, start + filled, start + length));
             }
             filled += count;
         }

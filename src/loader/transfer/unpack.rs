@@ -3,7 +3,7 @@
 use crate::codec::Decoder;
 use crate::error::Result;
 use crate::index::Component;
-use crate::loader::transfer::range_reader::{SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::{SCRATCH_BYTES, truncated_error};
 use crate::loader::transfer::stats::Stats;
 use crate::source::{Body, Buffer};
 use futures::future::LocalBoxFuture;
@@ -119,7 +119,7 @@ impl<B: Body> Unpacked<B> {
         let count = body.read(scratch, 0..SCRATCH_BYTES.min(limit)).await?;
         stats.count_received(count, body.is_cached());
         if count == 0 {
-            return Err(cut(range.start, *position, range.end));
+            return Err(truncated_error(range.start, *position, range.end));
         }
         if *position >= range.start {
             stored.clear();

@@ -83,7 +83,7 @@ impl<'a> Folder<'a> {
         segments.pop();
         for segment in segments {
             parent.push(segment);
-            visit(&parent).map_err(|error| place(&parent, error))?;
+            visit(&parent).map_err(|error| in_folder(&parent, error))?;
             match fs::symlink_metadata(&parent) {
                 Ok(metadata) if metadata.is_dir() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -92,7 +92,7 @@ impl<'a> Folder<'a> {
                     let error = Error::new(ErrorKind::InvalidArgument, what);
                     return Err(error.advise("Remove it, or choose another folder.").in_file(&shown(&parent)));
                 }
-                Err(error) => return Err(place(&parent, error)),
+                Err(error) => return Err(in_folder(&parent, error)),
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ fn refuse(path: &str, what: &str) -> Error {
     error.advise("Do not download this model unless you trust its server.").in_file(path)
 }
 
-fn place(path: &Path, error: io::Error) -> Error {
+fn in_folder(path: &Path, error: io::Error) -> Error {
     Error::from(error).in_file(&shown(path))
 }
 

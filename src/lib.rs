@@ -122,7 +122,7 @@
 //! | | `identity`, [`retry`] | the version of a file; when to retry |
 //! | | `deferred` | which parts of the npm package's module are loaded |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
-//! | base | [`dtype`], [`error`], [`progress`] | |
+//! | base | `algorithm`, [`dtype`], [`error`], [`progress`] | |
 //!
 //! The core does no I/O and has no clock. A parser reads its `window::Window` as if the whole file were in memory, and
 //! stops where bytes are missing until the engine has fetched them.
@@ -136,6 +136,7 @@
 #[cfg(all(test, not(target_arch = "wasm32")))]
 extern crate self as weightstream; // code shared with the tests in `tests/` uses this name
 
+mod algorithm;
 #[cfg(target_arch = "wasm32")]
 mod browser;
 #[cfg(any(all(feature = "web-workers", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]

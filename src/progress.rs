@@ -1,5 +1,6 @@
 //! Progress reports and cancellation of loads, conversions and verifications.
 
+use crate::algorithm::Algorithm;
 use std::ops::Range;
 
 /// Receives the progress of one operation. `()` ignores it.
@@ -27,7 +28,7 @@ pub trait Progress {
     /// A loader read the whole model, and every checksum matched. `verified_by` is the algorithm that verified every
     /// file, as a whole or by digests of all its tensors; `None` if a tensor has no checksum, or if there are several
     /// algorithms.
-    fn checked(&self, verified_by: Option<&'static str>) {
+    fn checked(&self, verified_by: Option<Algorithm>) {
         let _ = verified_by;
     }
 

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::rc::Rc;
 use weightstream::format::ztensor;
+use weightstream::index::Algorithm;
 use weightstream::internals::pool::{Job, Outcome, Pool, Received, Task, TaskError, Work};
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::Reader;
@@ -147,13 +148,13 @@ async fn open(source: MemorySource, pool: Option<&Rc<PoolState>>) -> Result<Rc<L
     }))
 }
 
-type Contents = Vec<(String, Option<&'static str>, Vec<Vec<u8>>)>;
+type Contents = Vec<(String, Option<Algorithm>, Vec<Vec<u8>>)>;
 
 /// The results of `load_tensor` for each tensor, of `tensors()` for all tensors, and of `verify`.
 fn contents(
     source: MemorySource,
     pool: Option<&Rc<PoolState>>,
-) -> Result<(Contents, Contents, Option<&'static str>), Error> {
+) -> Result<(Contents, Contents, Option<Algorithm>), Error> {
     block_on(async {
         let loader = open(source, pool).await?;
         let (mut alone, mut streamed) = (Vec::new(), Vec::new());
@@ -219,7 +220,7 @@ fn a_component_read_in_parts_is_digested_as_a_whole_if_workers_accept_only_that(
     let right = fs::read(&converted).unwrap();
     let mut wrong = right.clone();
     wrong[5 << 20] ^= 1;
-    for (bytes, verified) in [(right, Some("sha256")), (wrong, None)] {
+    for (bytes, verified) in [(right, Some(Algorithm::Sha256)), (wrong, None)] {
         let source = || MemorySource::new(vec![("model.zt".to_owned(), bytes.clone().into())]).unwrap();
         for lost_every in [None, Some(1)] {
             let pool = Rc::new(PoolState { only_whole: true, lost_every, ..PoolState::default() });

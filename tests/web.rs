@@ -82,7 +82,7 @@ async fn range_requests_load_every_tensor_and_verify_the_checksum() {
     let loader = open(&server).await.unwrap();
     assert_eq!(server.requests(), 1, "a small header needs one request");
     check_everything(&loader).await;
-    assert_eq!(loader.verify(Rc::new(())).await.unwrap(), Some("crc32"));
+    assert_eq!(loader.verify(Rc::new(())).await.unwrap(), Some(weightstream::index::Algorithm::Crc32));
 }
 
 #[wasm_bindgen_test]

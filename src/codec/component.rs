@@ -4,7 +4,7 @@ use super::Decoder;
 use super::digest::{self, Hasher};
 use crate::error::Result;
 use crate::index::values::ValueCheck;
-use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes};
+use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, DigestedBytes};
 
 /// Decodes the stored bytes of a component, in chunks of any length.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl ComponentDecoder {
     ///
     /// # Errors
     /// `FORMAT` if the encoding is incomplete or a value is invalid; `CHECKSUM` if a digest does not match.
-    pub(crate) fn finish(self, is_complete: bool) -> Result<Option<&'static str>> {
+    pub(crate) fn finish(self, is_complete: bool) -> Result<Option<Algorithm>> {
         if let Some(decoder) = self.decoder.filter(|_| is_complete) {
             decoder.finish()?;
         }

@@ -2,7 +2,7 @@
 
 use super::crc32;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
+use crate::index::{Algorithm, Digest};
 use sha2::Digest as _;
 use std::hash::Hasher as _;
 #[cfg(feature = "xxh3")]
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Xxh3 {
 ///
 /// # Errors
 /// `CHECKSUM` if they differ.
-pub fn compare(computed: Digest, stated: Digest) -> Result<&'static str> {
+pub fn compare(computed: Digest, stated: Digest) -> Result<Algorithm> {
     if computed == stated {
         return Ok(computed.algorithm());
     }
@@ -156,15 +156,15 @@ impl std::str::FromStr for Digest {
 
 impl Digest {
     /// The name of the algorithm, as in `verified`.
-    pub fn algorithm(self) -> &'static str {
+    pub fn algorithm(self) -> Algorithm {
         match self {
-            Digest::Crc32(_) => "crc32",
+            Digest::Crc32(_) => Algorithm::Crc32,
             #[cfg(feature = "crc32c")]
-            Digest::Crc32c(_) => "crc32c",
+            Digest::Crc32c(_) => Algorithm::Crc32c,
             #[cfg(feature = "xxh3")]
-            Digest::Xxh3(_) => "xxh3",
-            Digest::Sha256(_) => "sha256",
-            Digest::Blake3(_) => "blake3",
+            Digest::Xxh3(_) => Algorithm::Xxh3,
+            Digest::Sha256(_) => Algorithm::Sha256,
+            Digest::Blake3(_) => Algorithm::Blake3,
         }
     }
 }

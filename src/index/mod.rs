@@ -23,6 +23,7 @@ pub(crate) mod split;
 mod tensors;
 pub(crate) mod values;
 
+pub use crate::algorithm::Algorithm;
 pub(crate) use blocks::BlockSpan;
 #[doc(hidden)]
 pub use blocks::{BlockEnd, Blocks};

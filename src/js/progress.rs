@@ -1,6 +1,7 @@
 //! Reports the progress of an operation: when its total is known, at most ten times a second, and at its end.
 
 use super::value;
+use crate::algorithm::Algorithm;
 use crate::loader::Stats;
 use crate::progress::{BytesArrived, Progress};
 use js_sys::{Array, Function};
@@ -25,7 +26,7 @@ pub(super) struct ProgressReporter {
     on_progress: Option<Function>,
     /// Counts the bytes from the source and from the cache.
     stats: Rc<Stats>,
-    verified_by: Cell<Option<&'static str>>,
+    verified_by: Cell<Option<Algorithm>>,
     has_ended: Cell<bool>,
     state: RefCell<State>,
 }
@@ -74,19 +75,19 @@ impl ProgressReporter {
     }
 
     /// The algorithm that verified every file, once the operation has read the whole model.
-    pub(super) fn verified_by(&self) -> Option<&'static str> {
+    pub(super) fn verified_by(&self) -> Option<Algorithm> {
         self.verified_by.get()
     }
 
     /// Reports the last event, with the algorithm that verified every file, unless it was reported.
-    pub(super) fn finish(&self, verified: Option<&'static str>) {
+    pub(super) fn finish(&self, verified: Option<Algorithm>) {
         if !self.has_ended.replace(true) {
             self.report(now(), Some(verified));
         }
     }
 
     /// Calls `onProgress`. `end` is `Some` for the last event, with its `verified`.
-    fn report(&self, now_ms: f64, end: Option<Option<&'static str>>) {
+    fn report(&self, now_ms: f64, end: Option<Option<Algorithm>>) {
         let Some(on_progress) = &self.on_progress else { return };
         let event = self.state.borrow_mut().event(self.kind, now_ms, end, &self.stats);
         if let Err(exception) = on_progress.call1(&JsValue::UNDEFINED, &event) {
@@ -124,7 +125,7 @@ impl Progress for ProgressReporter {
         self.report(now_ms, None);
     }
 
-    fn checked(&self, verified_by: Option<&'static str>) {
+    fn checked(&self, verified_by: Option<Algorithm>) {
         self.verified_by.set(verified_by);
     }
 }
@@ -148,7 +149,7 @@ impl State {
         }
     }
 
-    fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<Option<&'static str>>, stats: &Stats) -> JsValue {
+    fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<Option<Algorithm>>, stats: &Stats) -> JsValue {
         let seconds = (now_ms - self.reported_at_ms) / 1000.0;
         if seconds > 0.0 && self.loaded > self.reported_loaded {
             let newest = (self.loaded - self.reported_loaded) as f64 / seconds;

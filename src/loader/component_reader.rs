@@ -3,7 +3,7 @@
 use crate::codec::ComponentDecoder;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
+use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, truncated_error};
 use crate::loader::{BufferOf, Loader};
@@ -48,7 +48,7 @@ pub(crate) struct ComponentReader<S: Source> {
     decoded_end: u64,
     /// Decoded bytes that the caller has not taken yet, and how many of them it has taken.
     untaken: (Vec<u8>, usize),
-    verified: Option<&'static str>,
+    verified: Option<Algorithm>,
 }
 
 /// The component to read, and which of its decoded bytes.
@@ -159,7 +159,7 @@ impl<S: Source> ComponentReader<S> {
     }
 
     /// The algorithm that the bytes were verified with, once the last byte was read.
-    pub(crate) fn verified(&self) -> Option<&'static str> {
+    pub(crate) fn verified(&self) -> Option<Algorithm> {
         self.verified
     }
 
@@ -239,7 +239,7 @@ impl<S: Source> ComponentReader<S> {
     ///
     /// # Errors
     /// As for [`ComponentReader::fill`], and errors of `emit`, which may have received bytes before an error is found.
-    pub(crate) async fn emit_all(&mut self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Option<&'static str>> {
+    pub(crate) async fn emit_all(&mut self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Option<Algorithm>> {
         loop {
             match self.advance(emit).await {
                 Ok(true) => {}
@@ -317,7 +317,7 @@ impl<S: Source> ComponentReader<S> {
             let what = format!("its data decodes to {} bytes, but {} are needed", self.decoded_end, self.wanted.end);
             return Err(Error::new(ErrorKind::Format, what));
         }
-        self.verified = by_digest.or(self.pages.as_ref().map(|_| "blake3")).or(self.file.signed_by());
+        self.verified = by_digest.or(self.pages.as_ref().map(|_| Algorithm::Blake3)).or(self.file.signed_by());
         self.file.confirm_contents(&self.component, &self.digests);
         Ok(())
     }

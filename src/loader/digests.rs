@@ -2,7 +2,7 @@
 
 use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{ComponentDigest, Digest, DigestedBytes, Index, Part, Tensor};
+use crate::index::{Algorithm, ComponentDigest, Digest, DigestedBytes, Index, Part, Tensor};
 use crate::loader::TensorList;
 use crate::loader::transfer::file::ModelFile;
 use crate::setters::setters;
@@ -113,7 +113,7 @@ impl Digests {
 ///
 /// # Errors
 /// `CHECKSUM` if the digests differ.
-pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated: Digest) -> Result<&'static str> {
+pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated: Digest) -> Result<Algorithm> {
     let mut hasher = digest::Hasher::new(stated);
     for buffer in buffers {
         buffer.inspect(0..buffer.byte_length(), &mut |bytes| {

@@ -5,7 +5,7 @@ use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ggml;
-use crate::index::{Component, Layout, Tensor, sparse};
+use crate::index::{Algorithm, Component, Layout, Tensor, sparse};
 use crate::loader::decode::job::{Job, Task};
 use crate::loader::schedule::batch::{Order, PlannedTensor};
 use crate::setters::setters;
@@ -30,7 +30,7 @@ pub struct Loaded<B> {
     /// The tensor's components, in index order.
     pub components: Vec<LoadedComponent<B>>,
     /// The algorithm that the tensor's own bytes were verified with, if the format has a digest for them.
-    pub verified: Option<&'static str>,
+    pub verified: Option<Algorithm>,
 }
 
 /// The bytes of one component.
@@ -108,7 +108,7 @@ pub struct Verified {
     /// Number of tensors. Each of them can be decoded.
     pub tensors: usize,
     /// The algorithms of the checksums that matched.
-    pub checksums: BTreeSet<&'static str>,
+    pub checksums: BTreeSet<Algorithm>,
     /// Number of tensors that no checksum covers, neither their own nor their file's. Their structure is valid, but
     /// damaged values cannot be detected.
     pub tensors_without_checksum: usize,
@@ -149,7 +149,7 @@ impl Verified {
     }
 
     /// Adds one file: its tensors, and the algorithms of the checksums that cover all of them.
-    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[&'static str]) {
+    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[Algorithm]) {
         for tensor in tensors {
             let own = || tensor.components.iter().map(|component| component.digest);
             let is_checked = !checksums.is_empty() || own().all(|digest| digest.is_some());

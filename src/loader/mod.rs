@@ -52,7 +52,7 @@ pub use transfer::stats::Stats;
 use crate::error::Result;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 use crate::identity::Identity;
-use crate::index::{Digest, Manifest, Metadata, Tensor};
+use crate::index::{Algorithm, Digest, Manifest, Metadata, Tensor};
 use crate::model::assembly::{Assembly, Opened};
 use crate::progress::Progress;
 use crate::source::{Body, Source};
@@ -131,7 +131,7 @@ pub struct Loader<S: Source> {
     /// The digests of tensors that the caller pinned.
     pinned: Rc<HashMap<String, Digest>>,
     /// See [`Loader::verified_by`].
-    verified_by: Cell<Option<&'static str>>,
+    verified_by: Cell<Option<Algorithm>>,
     /// The warnings of the last call that read the whole model, with the numbers of the files.
     late_warnings: RefCell<Vec<(usize, String)>>,
 }
@@ -210,7 +210,7 @@ impl<S: Source> Loader<S> {
     /// The algorithm that verified every file, in the last completed call that read the whole model: see
     /// [`Loader::verify`]. `None` if a tensor has no checksum, or if no call has read the whole model.
     /// [`Progress::checked`] reports the algorithm for each call.
-    pub fn verified_by(&self) -> Option<&'static str> {
+    pub fn verified_by(&self) -> Option<Algorithm> {
         self.verified_by.get()
     }
 

@@ -1,7 +1,7 @@
 //! Reads components piece by piece, for callers that forward the bytes instead of holding whole tensors.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Tensor};
+use crate::index::{Algorithm, Component, Tensor};
 use crate::loader::Loader;
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::transfer::file::ModelFile;
@@ -41,7 +41,7 @@ impl<S: Source> PieceReader<S> {
         tensor: &Tensor,
         role: &str,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         let component = tensor.components.iter().find(|component| *component.role == *role);
         let missing = || Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\""));
         let component = component.ok_or_else(|| missing().in_tensor(&tensor.name))?;

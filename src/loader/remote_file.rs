@@ -3,7 +3,7 @@
 
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
+use crate::index::{Algorithm, Digest};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
 use crate::loader::transfer::stats::Stats;
@@ -151,7 +151,7 @@ pub struct FileReader<S: Source> {
     end: u64,
     /// The digest of what was read, and the one that the file should have. `None` once they were compared.
     hasher: Option<(Hasher, Digest)>,
-    verified: Option<&'static str>,
+    verified: Option<Algorithm>,
     held_back: Option<(BufferOf<S>, u64)>,
 }
 
@@ -167,7 +167,7 @@ impl<S: Source> FileReader<S> {
     }
 
     /// The algorithm of the digest of the whole file, once it has been verified.
-    pub fn verified(&self) -> Option<&'static str> {
+    pub fn verified(&self) -> Option<Algorithm> {
         self.verified
     }
 

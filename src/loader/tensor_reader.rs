@@ -1,7 +1,7 @@
 //! Streams tensors one after another, for callers that forward the bytes instead of holding whole tensors.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Tensor;
+use crate::index::{Algorithm, Tensor};
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::pieces::{Rest, run_end};
 use crate::loader::schedule::rows::rows_of;
@@ -124,7 +124,7 @@ impl<S: Source> TensorReader<S> {
     }
 
     /// The algorithm that the current tensor was verified with, once its last bytes were returned.
-    pub fn verified(&self) -> Option<&'static str> {
+    pub fn verified(&self) -> Option<Algorithm> {
         self.current.as_ref().and_then(|(_, reader)| reader.verified())
     }
 }

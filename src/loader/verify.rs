@@ -1,7 +1,7 @@
 //! Verifies a whole model.
 
 use crate::error::Result;
-use crate::index::Tensor;
+use crate::index::{Algorithm, Tensor};
 use crate::loader::Loader;
 use crate::loader::loaded::Verified;
 use crate::loader::schedule::batch::{Call, Form};
@@ -19,7 +19,7 @@ impl<S: Source> Loader<S> {
     ///
     /// # Errors
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first fault; errors of the source.
-    pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Option<&'static str>> {
+    pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Option<Algorithm>> {
         let tensors = self.load_index().await?.to_vec();
         Ok(self.check_everything(tensors, observer).await?.verified_by())
     }

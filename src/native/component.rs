@@ -3,11 +3,11 @@
 use super::storage::Storage;
 use crate::codec::ComponentDecoder;
 use crate::error::Result;
-use crate::index::Component;
+use crate::index::{Algorithm, Component};
 use crate::loader::OutputBuffer;
 
 /// Decodes a whole component. Returns its bytes and the algorithm of the verified digest.
-pub(super) fn decode(storage: &Storage, component: &Component) -> Result<(Vec<u8>, Option<&'static str>)> {
+pub(super) fn decode(storage: &Storage, component: &Component) -> Result<(Vec<u8>, Option<Algorithm>)> {
     let mut output = OutputBuffer::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
     let mut decoder = ComponentDecoder::of(component);
     let mut end = 0;

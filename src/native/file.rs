@@ -9,7 +9,7 @@ use super::storage::Storage;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
-use crate::index::{Component, DataFile, Index, Parsed, Part, Tensor};
+use crate::index::{Algorithm, Component, DataFile, Index, Parsed, Part, Tensor};
 use crate::model::assembly::{self, Assembly, PartContent};
 use crate::trust::{FilePlan, StatedDigests};
 use crate::window::{Stop, Window};
@@ -187,7 +187,7 @@ impl TensorFile {
     }
 
     /// Verifies the pages that contain a component, if it has no digest of its own. Returns the algorithm of the pages.
-    pub(super) fn check_pages(&self, component: &Component) -> Result<Option<&'static str>> {
+    pub(super) fn check_pages(&self, component: &Component) -> Result<Option<Algorithm>> {
         let Some(table) = component.checking_pages(true) else { return Ok(None) };
         let pages = self.bytes.parse(|window| format::page_digests(window, table))?;
         let around = pages.around(&component.range);
@@ -197,6 +197,6 @@ impl TensorFile {
             at += piece.len() as u64;
             Ok(())
         })?;
-        Ok(Some("blake3"))
+        Ok(Some(Algorithm::Blake3))
     }
 }

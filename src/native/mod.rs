@@ -34,7 +34,7 @@ use crate::codec::ComponentDecoder;
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, DataFile, Encoding, Manifest, Part, Tensor};
+use crate::index::{Algorithm, Component, DataFile, Encoding, Manifest, Part, Tensor};
 use crate::loader::ModelMetadata;
 use crate::model::assembly::{Assembly, Opened};
 use crate::name_index::NameIndex;
@@ -199,7 +199,7 @@ impl Reader {
         name: &str,
         role: &str,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         let (_, tensor) = self.find(name)?;
         let component = tensor.components.iter().find(|component| *component.role == *role);
         let component = component.ok_or_else(|| {
@@ -218,7 +218,7 @@ impl Reader {
         name: &str,
         dtype: &Dtype,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         let (_, tensor) = self.find(name)?;
         let Some(conversion) = Conversion::of(tensor, &tensor.shape, dtype)? else {
             return self.read_pieces(name, "data", emit);
@@ -315,7 +315,7 @@ impl Reader {
         component: &Component,
         tap: &mut dyn FnMut(u64, &[u8]),
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         let file = self.file(tensor)?;
         let mut decoder = ComponentDecoder::of(component);
         let mut at = component.range.start;

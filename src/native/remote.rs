@@ -4,7 +4,7 @@ use super::Verified;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "write")]
 use crate::identity::Identity;
-use crate::index::Tensor;
+use crate::index::{Algorithm, Tensor};
 use crate::loader::{Loader, ModelMetadata, Options, PieceReader, RemoteFile};
 use crate::progress::{BytesArrived, Progress};
 use crate::retry::RetryPolicy;
@@ -125,7 +125,7 @@ impl<S: Source> RemoteReader<S> {
         tensor: &Tensor,
         role: &str,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         let mut pieces = self.pieces.try_borrow_mut().map_err(|_| {
             let what = "a component cannot be read while another one is being read";
             Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name)
@@ -140,7 +140,7 @@ impl<S: Source> RemoteReader<S> {
         tensor: &Tensor,
         role: &str,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         let emit = RefCell::new(emit);
         let forward = |bytes: &[u8]| match emit.try_borrow_mut() {
             Ok(mut emit) => emit(bytes),

@@ -4,7 +4,7 @@ use super::Reader;
 #[cfg(feature = "http")]
 use super::remote::RemoteReader;
 use crate::error::Result;
-use crate::index::{Component, Tensor};
+use crate::index::{Algorithm, Component, Tensor};
 #[cfg(feature = "http")]
 use crate::loader::{PieceReader, Tap};
 #[cfg(feature = "http")]
@@ -37,7 +37,7 @@ pub(crate) trait StoredFiles {
         tensor: &Tensor,
         component: &Component,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>>;
+    ) -> Result<Option<Algorithm>>;
 
     /// Reads stored bytes. `check` is called regularly; an error from it stops the read.
     fn read_stored(
@@ -74,7 +74,7 @@ impl StoredFiles for Reader {
         tensor: &Tensor,
         component: &Component,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         Reader::read_component(self, tensor, component, &mut |at, bytes| tap(tensor.shard, at, bytes), emit)
     }
 
@@ -133,7 +133,7 @@ impl<S: Source> StoredFiles for RemoteReader<S> {
         tensor: &Tensor,
         component: &Component,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<Option<Algorithm>> {
         self.read_with(reading, tensor, &component.role, emit)
     }
 

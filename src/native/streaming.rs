@@ -3,7 +3,7 @@
 use super::{Reader, component};
 use crate::dtype::Dtype;
 use crate::error::Result;
-use crate::index::Tensor;
+use crate::index::{Algorithm, Tensor};
 use crate::loader::{Expansion, LoadedComponent, ModelMetadata, check_indices};
 
 /// Loads a model incrementally: its metadata, the list of its tensors, then tensors on demand (APR-FORMAT-002,
@@ -40,7 +40,7 @@ pub struct LoadedTensor {
     /// The components, in the order of the index.
     pub components: Vec<LoadedComponent<Vec<u8>>>,
     /// The algorithm of the verified digest of the tensor's bytes, if the format has one.
-    pub verified: Option<&'static str>,
+    pub verified: Option<Algorithm>,
 }
 
 impl LoadedTensor {

@@ -3,7 +3,7 @@
 use super::invalid;
 use crate::codec::digest::Hasher;
 use crate::error::Result;
-use crate::index::Digest;
+use crate::index::{Algorithm, Digest};
 use std::collections::BTreeMap;
 
 /// The files that a verified signature lists, by their paths relative to the signed folder. The path of a signed single
@@ -62,7 +62,7 @@ impl SignedFiles {
     }
 
     /// The algorithm of the digests, which is the same for all files.
-    pub fn algorithm(&self) -> Option<&'static str> {
+    pub fn algorithm(&self) -> Option<Algorithm> {
         let (_, digest) = self.files.values().next()?.pieces.first()?;
         Some(digest.algorithm())
     }

@@ -6,7 +6,7 @@ use crate::codec::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
 use crate::index::values::ValueRule;
-use crate::index::{BlockEnd, Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, Digest, DigestedBytes, Encoding};
 use crate::loader::Task;
 use js_sys::{Array, ArrayBuffer, Float64Array, Uint8Array};
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub(super) enum JobReply {
     /// A chunk was processed. `wants_more` says whether the task needs more bytes.
     Taken { chunk: ArrayBuffer, wants_more: bool },
     /// The task has succeeded.
-    Done { buffer: Option<ArrayBuffer>, verified: Option<&'static str>, blocks: Vec<BlockEnd> },
+    Done { buffer: Option<ArrayBuffer>, verified: Option<Algorithm>, blocks: Vec<BlockEnd> },
     /// The task has failed.
     Failed(Error),
 }
@@ -57,9 +57,6 @@ const ENCODINGS: &[(Encoding, &str)] = &[
     #[cfg(feature = "zstd")]
     (Encoding::Zstd, "zstd"),
 ];
-
-/// The checksum algorithms, as tensors report them.
-const ALGORITHMS: [&str; 5] = ["crc32", "crc32c", "xxh3", "sha256", "blake3"];
 
 /// The rules that are sent, as their positions.
 const VALUE_RULES: [ValueRule; 2] = [ValueRule::Booleans, ValueRule::ZeroLastHalf];
@@ -120,8 +117,7 @@ impl Body for JobReply {
             "ready" => JobReply::Ready,
             "taken" => JobReply::Taken { chunk: fields.object("chunk")?, wants_more: fields.is_true("wantsMore") },
             "done" => {
-                let name = fields.text("verified");
-                let verified = name.and_then(|name| ALGORITHMS.into_iter().find(|known| *known == name));
+                let verified = fields.text("verified").and_then(|name| Algorithm::from_name(&name));
                 JobReply::Done { buffer: fields.object("buffer"), verified, blocks: decode_blocks(fields) }
             }
             "failed" => {

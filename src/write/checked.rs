@@ -3,7 +3,7 @@
 use super::check_cancelled;
 use super::input::{Extent, Input};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Tensor};
+use crate::index::{Algorithm, Component, Tensor};
 use crate::loader::{LoadedComponent, ModelMetadata, check_indices};
 use crate::native::stored::{StoredFiles, StoredTap};
 use crate::progress::Progress;
@@ -101,7 +101,7 @@ impl<'a, F: StoredFiles + Input> Checked<'a, F> {
         &self,
         tensor: &Tensor,
         component: &Component,
-        verified: Option<&'static str>,
+        verified: Option<Algorithm>,
         bytes: Option<Vec<u8>>,
     ) -> Result<()> {
         if verified.is_none()

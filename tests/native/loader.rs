@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::format::embd;
+use weightstream::index::Algorithm;
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
@@ -159,7 +160,7 @@ fn open<S: Source>(source: S) -> Rc<Loader<S>> {
 }
 
 /// Opens and verifies a model with the loader.
-pub(crate) fn check_with_loader(files: Files, chunks: Chunks) -> Result<Option<&'static str>> {
+pub(crate) fn check_with_loader(files: Files, chunks: Chunks) -> Result<Option<Algorithm>> {
     block_on(async {
         let loader = Rc::new(Loader::open(source(&files, &chunks), Options::default()).await?);
         loader.verify(Rc::new(())).await
@@ -268,10 +269,10 @@ fn verify_names_the_algorithm_of_digests_that_all_tensors_have() {
         assert_eq!(progress.0.get(), Some(verified));
         verified
     };
-    assert_eq!(verified("ztensor/zt123_alltypes_sha.zt"), Some("sha256"));
-    assert_eq!(verified("ztensor/zt111_zstd_sha.zt"), Some("sha256"));
-    assert_eq!(verified("ztensor/zt010_alltypes_crc.zt"), Some("crc32c"));
-    assert_eq!(verified("ztensor/zt212_basic.zt"), Some("xxh3"));
+    assert_eq!(verified("ztensor/zt123_alltypes_sha.zt"), Some(Algorithm::Sha256));
+    assert_eq!(verified("ztensor/zt111_zstd_sha.zt"), Some(Algorithm::Sha256));
+    assert_eq!(verified("ztensor/zt010_alltypes_crc.zt"), Some(Algorithm::Crc32c));
+    assert_eq!(verified("ztensor/zt212_basic.zt"), Some(Algorithm::Xxh3));
     assert_eq!(verified("ztensor/zt123_sparse_quant.zt"), None, "some tensors have no digest");
     assert_eq!(verified("ztensor/zt123_basic.zt"), None, "no tensor has a digest");
     assert_eq!(verified("ztensor/zt010_empty.zt"), None, "there is no tensor");
@@ -279,10 +280,10 @@ fn verify_names_the_algorithm_of_digests_that_all_tensors_have() {
 
 /// The algorithm that was reported at the end of a load of the whole model.
 #[derive(Default)]
-struct Checked(Cell<Option<Option<&'static str>>>);
+struct Checked(Cell<Option<Option<Algorithm>>>);
 
 impl Progress for Checked {
-    fn checked(&self, verified_by: Option<&'static str>) {
+    fn checked(&self, verified_by: Option<Algorithm>) {
         self.0.set(Some(verified_by));
     }
 }
@@ -431,7 +432,7 @@ fn a_checksum_over_a_stated_range_is_verified_if_the_file_length_is_unknown() {
             let source = TestSource { ignores_ranges, hides_length: true, ..source(&files, &Chunks::new(&[4000])) };
             block_on(open(source).verify(Rc::new(()))).map_err(|error| error.kind)
         };
-        assert_eq!(verified(&whole), Ok(Some("crc32")), "{ignores_ranges}");
+        assert_eq!(verified(&whole), Ok(Some(Algorithm::Crc32)), "{ignores_ranges}");
         let mut corrupted = whole.clone();
         corrupted[100_000] ^= 1;
         assert_eq!(verified(&corrupted), Err(ErrorKind::Checksum), "{ignores_ranges}");

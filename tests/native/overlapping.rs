@@ -7,6 +7,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::rc::Rc;
 use weightstream::error::{Error, ErrorKind, Result};
+use weightstream::index::Algorithm;
 use weightstream::index::Digest;
 use weightstream::loader::{Digests, Loader, Options};
 use weightstream::source::memory::MemorySource;
@@ -40,7 +41,7 @@ async fn load_all(loader: &Rc<Loader<MemorySource>>) -> Result<usize> {
     Ok(tensors.len())
 }
 
-async fn verify(loader: &Rc<Loader<MemorySource>>) -> Result<Option<&'static str>> {
+async fn verify(loader: &Rc<Loader<MemorySource>>) -> Result<Option<Algorithm>> {
     loader.verify(Rc::new(())).await
 }
 
@@ -63,7 +64,7 @@ fn every_call_succeeds_for_a_valid_file() {
     block_on(async {
         let loader = open(apr(), Digests::default()).await;
         let outcomes = join3(load_all(&loader), verify(&loader), verify(&loader)).await;
-        assert_eq!(outcomes, (Ok(TENSORS), Ok(Some("crc32")), Ok(Some("crc32"))));
+        assert_eq!(outcomes, (Ok(TENSORS), Ok(Some(Algorithm::Crc32)), Ok(Some(Algorithm::Crc32))));
     });
 }
 

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use weightstream::ErrorKind;
 use weightstream::format::aero;
+use weightstream::index::Algorithm;
 use weightstream::native::{Reader, StreamingLoader, Verified};
 use weightstream::write::{ConvertOptions, convert};
 
@@ -144,7 +145,7 @@ fn verify_reports_what_was_checked() {
     let tensors = varied().entries.len() + 1;
     let verified = folder.open("m.apr").verify(&()).unwrap();
     assert_eq!(counts(&verified), (2, tensors, 0));
-    assert_eq!(verified.checksums, BTreeSet::from(["crc32"]));
+    assert_eq!(verified.checksums, BTreeSet::from([Algorithm::Crc32]));
 
     folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[1], vec![1])]));
     let verified = folder.open("m.safetensors").verify(&()).unwrap();
@@ -157,7 +158,7 @@ fn verify_reports_the_number_of_tensors_without_a_checksum() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ztensor/zt123_sparse_quant.zt");
     let verified = Reader::open(&file).unwrap().verify(&()).unwrap();
     assert_eq!(counts(&verified), (1, 5, 2));
-    assert_eq!(verified.checksums, BTreeSet::from(["crc32c", "sha256"]));
+    assert_eq!(verified.checksums, BTreeSet::from([Algorithm::Crc32c, Algorithm::Sha256]));
 }
 
 /// BLAKE3 of more than 16 MiB is computed in parts on all processors.
@@ -169,7 +170,7 @@ fn verify_finds_a_changed_byte_anywhere_in_a_long_range_with_one_digest() {
     let options = ConvertOptions::default().with_format(Some(&aero::FORMAT));
     convert(&folder.open("m.safetensors"), &folder.path("m.aero"), &options, &()).unwrap();
     let verified = folder.open("m.aero").verify(&()).unwrap();
-    assert_eq!(verified.checksums, BTreeSet::from(["blake3"]));
+    assert_eq!(verified.checksums, BTreeSet::from([Algorithm::Blake3]));
 
     let bytes = std::fs::read(folder.path("m.aero")).unwrap();
     let start = folder.open("m.aero").tensor("a").unwrap().components[0].range.start as usize;

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use weightstream::ErrorKind::Format;
+use weightstream::index::Algorithm;
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::{Reader, StreamingLoader};
 use weightstream::source::memory::MemorySource;
@@ -52,7 +53,11 @@ fn wrong_indices_of_sparse_tensors_are_rejected() {
 fn valid_indices_of_sparse_tensors_are_accepted() {
     for name in ["sparse_valid.zt", "sparse_valid_i64.zt", "sparse_valid_coo.zt"] {
         assert!(Reader::open(path(name)).unwrap().verify(&()).is_ok(), "{name}");
-        assert_eq!(block_on(loader(name, Options::default()).verify(Rc::new(()))), Ok(Some("sha256")), "{name}");
+        assert_eq!(
+            block_on(loader(name, Options::default()).verify(Rc::new(()))),
+            Ok(Some(Algorithm::Sha256)),
+            "{name}"
+        );
     }
 }
 
@@ -77,7 +82,7 @@ fn padding_that_is_not_zero_is_a_warning_of_verify() {
 
     let opened = loader("padding.zt", Options::default());
     assert_eq!(block_on(opened.warnings()), Ok(vec![]));
-    assert_eq!(block_on(opened.verify(Rc::new(()))), Ok(Some("sha256")));
+    assert_eq!(block_on(opened.verify(Rc::new(()))), Ok(Some(Algorithm::Sha256)));
     let expected = vec![("padding.zt".to_owned(), warning.to_owned())];
     assert_eq!(block_on(opened.warnings()), Ok(expected.clone()));
     assert_eq!(block_on(opened.verify_in_detail(Rc::new(()))).unwrap().warnings, expected);

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use weightstream::ErrorKind;
+use weightstream::index::Algorithm;
 use weightstream::loader::{Loader, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::http::HttpSource;
@@ -218,7 +219,7 @@ fn the_file_checksum_is_verified_if_connections_share_the_file() {
             let tensors = loader.tensors(None, Rc::new(())).await.unwrap();
             let outcome: Result<Vec<_>, _> = tensors.try_collect().await;
             assert_eq!(outcome.err().map(|error| error.code()), is_damaged.then_some("CHECKSUM"));
-            assert_eq!(loader.verified_by(), (!is_damaged).then_some("crc32"));
+            assert_eq!(loader.verified_by(), (!is_damaged).then_some(Algorithm::Crc32));
         });
         assert_eq!(server.max_concurrent(), 2);
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weightstream::Result;
 use weightstream::hub::Hub;
+use weightstream::index::Algorithm;
 use weightstream::loader::Loader;
 use weightstream::progress::Progress;
 use weightstream::source::http::HttpSource;
@@ -16,7 +17,7 @@ async fn open(mock: &MockHub, address: &str) -> Result<HttpLoader> {
     Loader::open(HttpSource::with_hub(address, &[], hub)?, options()).await.map(HttpLoader::new)
 }
 
-async fn verified(loader: &HttpLoader) -> Result<Option<&'static str>> {
+async fn verified(loader: &HttpLoader) -> Result<Option<Algorithm>> {
     loader.verify(std::rc::Rc::new(()) as std::rc::Rc<dyn Progress>).await
 }
 
@@ -29,7 +30,7 @@ fn a_model_is_pinned_to_a_commit_and_verified_by_the_digest_of_the_hub() {
             let url = mock.hub.url(&format!("/owner/name/resolve/{COMMIT}/m.apr"));
             assert_eq!(loader.files().next().unwrap().0, url);
             assert_loads(load(&loader, "second").await, "second");
-            assert_eq!(verified(&loader).await.unwrap(), Some("sha256"));
+            assert_eq!(verified(&loader).await.unwrap(), Some(Algorithm::Sha256));
         });
         let requests = mock.hub.requests();
         assert!(requests.iter().all(|request| request.header("authorization") == Some("Bearer hf_s3cret")));
@@ -52,7 +53,7 @@ fn a_renamed_repository_is_found_under_its_old_name() {
         for address in ["hf:old/name", "hf:old/name/m.apr"] {
             let loader = open(&mock, address).await.unwrap();
             assert_loads(load(&loader, "second").await, "second");
-            assert_eq!(verified(&loader).await.unwrap(), Some("sha256"));
+            assert_eq!(verified(&loader).await.unwrap(), Some(Algorithm::Sha256));
         }
     });
     assert!(mock.storage.requests().iter().all(|request| request.header("authorization").is_none()));
@@ -64,7 +65,7 @@ fn the_url_of_a_file_is_pinned_too() {
     run(async {
         let loader = open(&mock, &mock.hub.url("/owner/name/resolve/main/m.apr?download=true")).await.unwrap();
         assert!(loader.files().next().unwrap().0.contains(COMMIT));
-        assert_eq!(verified(&loader).await.unwrap(), Some("sha256"));
+        assert_eq!(verified(&loader).await.unwrap(), Some(Algorithm::Sha256));
     });
 }
 
@@ -109,7 +110,7 @@ fn a_repository_finds_its_model_with_all_parts() {
     run(async {
         let loader = open(&mock, "hf:owner/name").await.unwrap();
         assert!(loader.file_count() > 1);
-        assert_eq!(verified(&loader).await.unwrap(), Some("sha256"));
+        assert_eq!(verified(&loader).await.unwrap(), Some(Algorithm::Sha256));
     });
     assert_eq!(mock.resolved(), files.len());
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use weightstream::Result;
 use weightstream::error::{Error, ErrorKind};
+use weightstream::index::Algorithm;
 use weightstream::index::Digest;
 use weightstream::internals::codec::digest::digest_of;
 use weightstream::loader::{Digests, Loader, Options, TensorRequest};
@@ -28,12 +29,12 @@ fn file(name: &str, digest: Digest) -> Digests {
     Digests::default().with_files(HashMap::from([(name.to_owned(), digest)]))
 }
 
-async fn verified(loader: &HttpLoader, name: &str) -> Result<Option<&'static str>> {
+async fn verified(loader: &HttpLoader, name: &str) -> Result<Option<Algorithm>> {
     Ok(loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?.verified)
 }
 
 /// Loads all tensors. Returns the algorithm that verified all files.
-async fn load_all(loader: &HttpLoader) -> Result<Option<&'static str>> {
+async fn load_all(loader: &HttpLoader) -> Result<Option<Algorithm>> {
     let _: Vec<_> = loader.tensors(None, Rc::new(())).await?.try_collect().await?;
     Ok(loader.verified_by())
 }
@@ -80,7 +81,7 @@ fn the_parts_of_a_large_tensor_are_digested_in_order() {
             let source = HttpSource::new(&server.url("/m"), &[]).unwrap();
             let loader = Rc::new(Loader::open(source, options).await.unwrap());
             let outcome = verified(&loader, "t").await.map_err(|error| error.kind);
-            assert_eq!(outcome, if is_right { Ok(Some("sha256")) } else { Err(ErrorKind::Checksum) });
+            assert_eq!(outcome, if is_right { Ok(Some(Algorithm::Sha256)) } else { Err(ErrorKind::Checksum) });
         }
     });
     assert!(server.max_concurrent() > 1);
@@ -101,7 +102,7 @@ fn components_are_digested_in_order() {
                 let loaded = loader.load_tensor(&sparse.name, TensorRequest::default(), Rc::new(())).await.unwrap();
                 let bytes = loaded.components.into_iter().flat_map(|component| component.buffer).collect::<Vec<_>>();
                 let pinned = open(&url, tensor(&sparse.name, digest_of(&bytes, ALGORITHMS[1]))).await.unwrap();
-                assert_eq!(verified(&pinned, &sparse.name).await, Ok(Some("blake3")), "{path}");
+                assert_eq!(verified(&pinned, &sparse.name).await, Ok(Some(Algorithm::Blake3)), "{path}");
                 let pinned = open(&url, tensor(&sparse.name, ALGORITHMS[1])).await.unwrap();
                 assert_eq!(verified(&pinned, &sparse.name).await.unwrap_err().kind, ErrorKind::Checksum, "{path}");
                 assert_eq!(pinned.verify(Rc::new(())).await.unwrap_err().kind, ErrorKind::Checksum, "{path}");

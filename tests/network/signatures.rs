@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use weightstream::Result;
 use weightstream::error::ErrorKind;
+use weightstream::index::Algorithm;
 use weightstream::index::Digest;
 use weightstream::internals::codec::digest::digest_of;
 use weightstream::loader::{Loader, RemoteFile, SignedDigests, TensorRequest};
@@ -46,7 +47,7 @@ async fn open(server: &Server, signature: SignedDigests) -> Result<HttpLoader> {
     Loader::open(HttpSource::new(&server.url("/m.safetensors"), &[])?, options).await.map(Rc::new)
 }
 
-async fn load(loader: &HttpLoader, name: &str, rows: Option<Range<u64>>) -> Result<(Vec<u8>, Option<&'static str>)> {
+async fn load(loader: &HttpLoader, name: &str, rows: Option<Range<u64>>) -> Result<(Vec<u8>, Option<Algorithm>)> {
     let request = TensorRequest::default().with_rows(rows);
     let mut loaded = loader.load_tensor(name, request, Rc::new(())).await?;
     Ok((loaded.components.remove(0).buffer, loaded.verified))
@@ -54,11 +55,11 @@ async fn load(loader: &HttpLoader, name: &str, rows: Option<Range<u64>>) -> Resu
 
 /// Loads everything in every way, and compares it.
 async fn check(loader: &HttpLoader, a: &[u8], b: &[u8]) -> Result<()> {
-    assert_eq!(load(loader, "b", None).await?, (b.to_vec(), Some("sha256")));
-    assert_eq!(load(loader, "a", Some(700..703)).await?, (a[700_000..703_000].to_vec(), Some("sha256")));
+    assert_eq!(load(loader, "b", None).await?, (b.to_vec(), Some(Algorithm::Sha256)));
+    assert_eq!(load(loader, "a", Some(700..703)).await?, (a[700_000..703_000].to_vec(), Some(Algorithm::Sha256)));
     let tensors: Vec<_> = loader.tensors(None, Rc::new(())).await?.try_collect().await?;
     assert_eq!(tensors.iter().map(|tensor| &*tensor.components[0].buffer).collect::<Vec<_>>(), [a, b]);
-    assert_eq!(loader.verify(Rc::new(())).await?, Some("sha256"));
+    assert_eq!(loader.verify(Rc::new(())).await?, Some(Algorithm::Sha256));
     Ok(())
 }
 
@@ -202,7 +203,7 @@ fn other_files_of_a_model_must_be_signed_as_well() {
             loader.verify(Rc::new(())).await
         });
         match outcome {
-            Ok(verified) => assert!(expected && verified == Some("sha256")),
+            Ok(verified) => assert!(expected && verified == Some(Algorithm::Sha256)),
             Err(error) => assert!(!expected && error.kind == ErrorKind::Signature, "{error}"),
         }
     }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use weightstream::error::ErrorKind;
 use weightstream::format::{aero, gguf, safetensors, ztensor};
+use weightstream::index::Algorithm;
 use weightstream::native::Reader;
 
 #[test]
@@ -61,7 +62,7 @@ fn loads_are_verified_by_the_digests_of_the_entry() {
         assert!(!reader.metadata().metadata.contains_key("weightstream"));
         assert_eq!(reader.verify(&()).unwrap().tensors_without_checksum, 0);
         let verified = reader.read_pieces("layers.3.weight", "data", &mut |_| Ok(())).unwrap();
-        assert_eq!(verified, Some("sha256"));
+        assert_eq!(verified, Some(Algorithm::Sha256));
 
         // The CRC-32 of APR does not cover single tensors.
         let file = Path::new(reader.files().nth(reader.tensor("layers.3.weight").unwrap().shard).unwrap().0).to_owned();

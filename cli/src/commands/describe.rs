@@ -66,7 +66,8 @@ fn storage(component: &Component) -> Map<String, Value> {
             DigestedBytes::Stored => "stored",
             DigestedBytes::Decoded => "decoded",
         };
-        let digest = json!({ "algorithm": stated.digest.algorithm(), "value": stated.digest.to_string(), "of": of });
+        let digest =
+            json!({ "algorithm": stated.digest.algorithm().name(), "value": stated.digest.to_string(), "of": of });
         described.insert("digest".to_owned(), digest);
     }
     described

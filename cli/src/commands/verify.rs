@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (file, what) in verified.unchecked.iter().filter(|(_, what)| !is_known(what)) {
         warn(&format!("{file}: not checked: {what}"));
     }
-    let mut checked: Vec<_> = verified.checksums.into_iter().map(str::to_owned).collect();
+    let mut checked: Vec<_> = verified.checksums.iter().map(ToString::to_string).collect();
     // Without a checksum, nothing shows that such a file is what its writer meant.
     let verdict = match verified.tensors_without_checksum > 0 && !verified.unchecked.is_empty() {
         true => styled(CHANGED, "incomplete"),

@@ -3,7 +3,7 @@
 use crate::codec::ComponentDecoder;
 use crate::codec::cast::{Cast, Conversion};
 use crate::error::Result;
-use crate::index::{BlockEnd, Component, ComponentDigest, Digest, Encoding};
+use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, Digest, Encoding};
 use crate::loader::decode::output_buffer::OutputBuffer;
 use crate::source::Buffer;
 use std::ops::Range;
@@ -75,7 +75,7 @@ pub struct Received<B> {
     /// The decoded bytes; `None` if they are not stored.
     pub buffer: Option<B>,
     /// The algorithm that the bytes were verified with.
-    pub verified: Option<&'static str>,
+    pub verified: Option<Algorithm>,
     /// The ends of the compressed blocks that were decoded. Empty if they cannot be decoded alone.
     pub blocks: Vec<BlockEnd>,
 }

@@ -4,7 +4,7 @@ use crate::codec::cast::Conversion;
 use crate::codec::pages::Pages;
 use crate::dtype::Dtype;
 use crate::error::Result;
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
+use crate::index::{Algorithm, Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
 use crate::loader::decode::job::{Received, Task, is_heavy};
 use crate::loader::decode::pool::Pool;
 use crate::loader::dense::Expansion;
@@ -82,7 +82,7 @@ pub(crate) struct Call {
     /// The digests of tensors that the caller pinned.
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
     /// The algorithm of the signed digests that all bytes are compared with before they are returned.
-    pub(crate) signed_by: Option<&'static str>,
+    pub(crate) signed_by: Option<Algorithm>,
     /// The state of prefetching, if the call loads tensors ahead of time.
     pub(crate) prefetching: Option<Rc<Prefetching>>,
     /// The order in which tensors are read.
@@ -126,7 +126,7 @@ struct Assembly<B> {
 struct Gathered<B> {
     /// One entry for each component.
     received: Vec<Option<LoadedComponent<B>>>,
-    verified: Vec<Option<&'static str>>,
+    verified: Vec<Option<Algorithm>>,
     /// The memory for the buffers, once the first of them is needed.
     taken: Option<Permit>,
 }
@@ -445,7 +445,7 @@ impl<S: Source> Batch<S> {
     }
 
     /// Notes what verified a component, if the call reads the whole model. Components of no bytes need no checksum.
-    fn note_verified(&self, slot: usize, component: usize, verified: Option<&'static str>) {
+    fn note_verified(&self, slot: usize, component: usize, verified: Option<Algorithm>) {
         let planned_tensors = self.planned_tensors.borrow();
         let tensor = planned_tensors.get(slot).map(|assembly| &assembly.planned.tensor);
         if let (Some(whole), Some(tensor)) = (&self.call.whole, tensor)
@@ -463,7 +463,7 @@ impl<S: Source> Batch<S> {
 }
 
 /// The algorithm that verified all components.
-fn common(verified: &[Option<&'static str>]) -> Option<&'static str> {
+fn common(verified: &[Option<Algorithm>]) -> Option<Algorithm> {
     let first = verified.first().copied().flatten();
     if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
 }

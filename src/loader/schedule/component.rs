@@ -1,7 +1,7 @@
 //! Reads one component, and decodes and digests it as it arrives, on this thread or on another.
 
 use crate::error::Result;
-use crate::index::{Component, ComponentDigest};
+use crate::index::{Algorithm, Component, ComponentDigest};
 use crate::loader::BufferOf;
 use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::schedule::offload::{PendingComponent, ready};
@@ -59,7 +59,7 @@ impl<S: Source> RunReader<S> {
                 receiving.await.and_then(learn).map_err(|e| file.reject_if_corrupt(e.in_tensor(&name)))?;
             file.confirm_contents(&component, &digests);
             // The component is held until its pages are verified.
-            received.verified = received.verified.or(by_pages.then_some("blake3"));
+            received.verified = received.verified.or(by_pages.then_some(Algorithm::Blake3));
             Ok((slot, index, received))
         };
         arrival.boxed_local()

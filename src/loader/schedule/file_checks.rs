@@ -2,8 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Expected, RangeChecksum};
-use crate::index::Tensors;
 use crate::index::padding::PaddingCheck;
+use crate::index::{Algorithm, Tensors};
 use crate::loader::Loader;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
@@ -30,8 +30,8 @@ pub(crate) struct WholeChecks {
     /// By file, what verified its tensors one by one.
     by_tensors: RefCell<Vec<ByTensors>>,
     /// The verified algorithms by file, once the call has compared all checksums.
-    checked_by: RefCell<Vec<Vec<&'static str>>>,
-    verified_by: Cell<Option<&'static str>>,
+    checked_by: RefCell<Vec<Vec<Algorithm>>>,
+    verified_by: Cell<Option<Algorithm>>,
 }
 
 /// What verified the tensors of a file, by digests of their own.
@@ -41,7 +41,7 @@ enum ByTensors {
     #[default]
     Nothing,
     /// One algorithm verified all of them.
-    All(&'static str),
+    All(Algorithm),
     /// A tensor has no digest, or they have different algorithms.
     Partly,
 }
@@ -84,7 +84,7 @@ impl WholeChecks {
     }
 
     /// Adds the algorithm that verified a component of the file.
-    pub(crate) fn add_component(&self, shard: usize, verified: Option<&'static str>) {
+    pub(crate) fn add_component(&self, shard: usize, verified: Option<Algorithm>) {
         if let Some(by_tensors) = self.by_tensors.borrow_mut().get_mut(shard) {
             *by_tensors = match (*by_tensors, verified) {
                 (ByTensors::Nothing, Some(algorithm)) => ByTensors::All(algorithm),
@@ -123,7 +123,7 @@ impl WholeChecks {
         *self.warnings.borrow_mut() = self.padding.take().into_iter().enumerate().filter_map(warning).collect();
         let by_tensors = self.by_tensors.take();
         let covering = checked_by.iter().zip(by_tensors).map(|(of_file, by_tensors)| match of_file.last() {
-            Some(algorithm) => ByTensors::All(algorithm),
+            Some(algorithm) => ByTensors::All(*algorithm),
             None => by_tensors,
         });
         // Files without tensors, such as an empty shard, leave nothing unverified.
@@ -143,13 +143,13 @@ impl WholeChecks {
     }
 
     /// The algorithms of the verified checksums, by file.
-    pub(crate) fn checked_by(&self) -> Vec<Vec<&'static str>> {
+    pub(crate) fn checked_by(&self) -> Vec<Vec<Algorithm>> {
         self.checked_by.borrow().clone()
     }
 
     /// The algorithm that verified every file, as a whole or tensor by tensor; `None` if a tensor has no checksum, or
     /// if there are several algorithms.
-    pub(crate) fn verified_by(&self) -> Option<&'static str> {
+    pub(crate) fn verified_by(&self) -> Option<Algorithm> {
         self.verified_by.get()
     }
 }
@@ -164,7 +164,7 @@ fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
 
 /// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole
 /// file, if there is one.
-async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<&'static str>> {
+async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<Algorithm>> {
     let crc32s = check_footers(file, plan).await?;
     let matched = plan.compare(&crc32s, |over, like| {
         sums.digest(over, like).ok_or_else(|| {

@@ -1,5 +1,6 @@
 //! A raw component that is large enough for several connections to read parts of it: its buffer and its digest.
 
+use crate::algorithm::Algorithm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::decode::pool::{Pool, TaskError, Work};
@@ -100,7 +101,7 @@ async fn digest_offloaded<B: Buffer>(
     buffer: &B,
     mut start: u64,
     free_buffer: impl Fn() -> Option<B>,
-) -> Result<Option<&'static str>, TaskError> {
+) -> Result<Option<Algorithm>, TaskError> {
     while start < buffer.byte_length() {
         let length = SCRATCH_BYTES.min(buffer.byte_length() - start);
         let mut chunk = free_buffer().map_or_else(|| B::allocate(SCRATCH_BYTES), Ok).map_err(TaskError::Failed)?;

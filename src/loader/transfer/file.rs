@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
 use crate::index::copies::Copies;
-use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
+use crate::index::{Algorithm, Component, ComponentDigest, Digest, PageTable, Parsed, Part};
 use crate::loader::SignedDigests;
 use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, too_limited, truncated_error};
@@ -143,7 +143,7 @@ impl<S: Source> ModelFile<S> {
     }
 
     /// The algorithm of the signed digests, with which all bytes are compared before they are returned.
-    pub(crate) fn signed_by(&self) -> Option<&'static str> {
+    pub(crate) fn signed_by(&self) -> Option<Algorithm> {
         self.signed.as_ref()?.algorithm()
     }
 

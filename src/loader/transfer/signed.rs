@@ -5,7 +5,7 @@
 //! get their bytes from another response, are compared block by block.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
+use crate::index::{Algorithm, Digest};
 use crate::loader::SignedDigests;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, truncated_error};
 use crate::loader::transfer::seen_blocks::SeenBody;
@@ -73,7 +73,7 @@ impl SignedContent {
     }
 
     /// The algorithm of the digests in the signature.
-    pub(crate) fn algorithm(&self) -> Option<&'static str> {
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         self.files.algorithm()
     }
 

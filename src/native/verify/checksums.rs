@@ -5,7 +5,7 @@ use super::task::{Task, Work};
 use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
 use crate::format::Expected;
-use crate::index::{Component, Digest, Encoding, Tensor};
+use crate::index::{Algorithm, Component, Digest, Encoding, Tensor};
 use crate::native::file::TensorFile;
 use std::ops::Range;
 
@@ -64,7 +64,7 @@ impl TensorFile {
     }
 
     /// Compares all checksums of ranges of the file, and returns their algorithms.
-    pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Vec<&'static str>> {
+    pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Vec<Algorithm>> {
         let matched = self.plan.compare(&self.footer_crc32s()?, |over, like| self.computed(over, like, computed))?;
         Ok(matched.into_iter().map(|(_, digest)| digest.algorithm()).collect())
     }
@@ -78,7 +78,7 @@ impl TensorFile {
         self.plan.footers().map(read).collect()
     }
 
-    fn compare(&self, over: &Range<u64>, stated: Digest, computed: &Computed) -> Result<&'static str> {
+    fn compare(&self, over: &Range<u64>, stated: Digest, computed: &Computed) -> Result<Algorithm> {
         digest::compare(self.computed(over, stated, computed)?, stated).map_err(|error| error.at(over.clone()))
     }
 

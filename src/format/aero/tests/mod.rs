@@ -6,7 +6,7 @@ mod set;
 use super::MAGIC;
 use super::parse::parse;
 use crate::error::{ErrorKind, Result};
-use crate::index::{Index, Parsed};
+use crate::index::{Algorithm, Index, Parsed};
 use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
 use crate::window::{Stop, Window};
@@ -103,7 +103,7 @@ async fn open(file: Vec<u8>) -> Result<Rc<Loader<MemorySource>>> {
     Loader::open(source, Options::default()).await.map(Rc::new)
 }
 
-async fn rows(loader: &Rc<Loader<MemorySource>>, rows: Range<u64>) -> Result<(Vec<u8>, Option<&'static str>)> {
+async fn rows(loader: &Rc<Loader<MemorySource>>, rows: Range<u64>) -> Result<(Vec<u8>, Option<Algorithm>)> {
     let request = TensorRequest::default().with_rows(Some(rows));
     let loaded = loader.load_tensor("large", request, Rc::new(())).await?;
     Ok((loaded.components[0].buffer.clone(), loaded.verified))
@@ -118,7 +118,7 @@ fn a_slice_is_verified_by_its_pages_without_reading_the_rest() {
         rows(&loader, 0..1).await.unwrap(); // the table of pages is read once
         let before = loader.stats().bytes_received();
         let (bytes, verified) = rows(&loader, 1500..1520).await.unwrap();
-        assert_eq!((bytes.as_slice(), verified), (&shard[1_500_100..1_520_100], Some("blake3")));
+        assert_eq!((bytes.as_slice(), verified), (&shard[1_500_100..1_520_100], Some(Algorithm::Blake3)));
         let received = loader.stats().bytes_received() - before;
         assert!(received <= 20_000 + 2 * PAGE_BYTES as u64, "{received}");
     });
@@ -138,7 +138,7 @@ fn only_slices_in_a_damaged_page_are_rejected() {
         let load =
             async |name| loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await.map(|t| t.verified);
         assert_eq!(load("large").await.unwrap_err().kind, ErrorKind::Checksum);
-        assert_eq!(load("after").await, Ok(Some("blake3")));
+        assert_eq!(load("after").await, Ok(Some(Algorithm::Blake3)));
         assert_eq!(loader.verify(Rc::new(())).await.unwrap_err().kind, ErrorKind::Checksum);
     });
 }
@@ -155,7 +155,7 @@ fn tensors_that_share_a_page_stream_in_one_read_and_in_order() {
         let loaded: Vec<_> = stream.try_collect().await.unwrap();
         let names: Vec<_> = loaded.iter().map(|loaded| loaded.tensor.name.as_str()).collect();
         assert_eq!(names, ["before", "large", "after"]);
-        assert!(loaded.iter().all(|loaded| loaded.verified == Some("blake3")));
+        assert!(loaded.iter().all(|loaded| loaded.verified == Some(Algorithm::Blake3)));
         let bytes: Vec<u8> = loaded.iter().flat_map(|loaded| loaded.components[0].buffer.clone()).collect();
         assert!(bytes == shard);
         assert_eq!(loader.stats().requests() - before, 2); // the table of pages, the shard
@@ -174,8 +174,8 @@ fn tensors_with_their_own_digest_and_with_pages_are_verified() {
         let loader = open(file).await.unwrap();
         let stream = loader.tensors(None, Rc::new(())).await.unwrap();
         let loaded: Vec<_> = stream.try_collect().await.unwrap();
-        assert!(loaded.iter().all(|loaded| loaded.verified == Some("blake3")));
-        assert_eq!(loader.verify(Rc::new(())).await, Ok(Some("blake3")));
+        assert!(loaded.iter().all(|loaded| loaded.verified == Some(Algorithm::Blake3)));
+        assert_eq!(loader.verify(Rc::new(())).await, Ok(Some(Algorithm::Blake3)));
     });
 }
 
@@ -204,8 +204,8 @@ fn loads_compare_the_digest_of_a_chunk_only_if_its_tensors_have_none() {
             loaded.map(|loaded| loaded.iter().map(|loaded| loaded.verified).collect::<Vec<_>>()).map_err(|e| e.kind)
         })
     };
-    assert_eq!(tensors([true, true], false), Ok(vec![Some("blake3"); 2]));
-    assert_eq!(tensors([true, false], true), Ok(vec![Some("blake3"); 2]), "with pages");
+    assert_eq!(tensors([true, true], false), Ok(vec![Some(Algorithm::Blake3); 2]));
+    assert_eq!(tensors([true, false], true), Ok(vec![Some(Algorithm::Blake3); 2]), "with pages");
     assert_eq!(tensors([true, false], false), Err(ErrorKind::Checksum));
     assert_eq!(tensors([false, false], false), Err(ErrorKind::Checksum));
 }

@@ -1,6 +1,7 @@
 //! Tests of models in several AERO files, opened by their AEROSET.
 
 use crate::error::{ErrorKind, Result};
+use crate::index::Algorithm;
 use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
 use futures::executor::block_on;
@@ -45,7 +46,7 @@ fn files_below_a_base_url_are_read_from_it() {
     block_on(async {
         let loader = open(files).await.unwrap();
         assert_eq!(loader.load_index().await.unwrap().len(), 7);
-        assert_eq!(loader.verify(Rc::new(())).await, Ok(Some("sha256")));
+        assert_eq!(loader.verify(Rc::new(())).await, Ok(Some(Algorithm::Sha256)));
     });
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the AERO writer.
 
+use crate::algorithm::Algorithm;
 use crate::format::{aero, safetensors};
 use crate::loader::{Loader, Options, TensorRequest};
 use crate::native::Reader;
@@ -94,13 +95,13 @@ fn every_dtype_scalars_and_empty_tensors_round_trip_in_order_with_digests() {
         assert_eq!(names(&after), names(&before));
         for tensor in after.tensors() {
             let verified = after.read_pieces(&tensor.name, "data", &mut |_| Ok(())).unwrap();
-            assert_eq!(verified, Some("blake3"), "{}", tensor.name);
+            assert_eq!(verified, Some(Algorithm::Blake3), "{}", tensor.name);
             assert_eq!(tensor.first_byte() % alignment, 0, "{}", tensor.name);
         }
         let verified = after.verify(&()).unwrap();
         assert_eq!(
             (verified.checksums.into_iter().collect::<Vec<_>>(), verified.tensors_without_checksum),
-            (vec!["blake3"], 0)
+            (vec![Algorithm::Blake3], 0)
         );
         assert_eq!(after.warnings().count(), 0);
     }
@@ -174,7 +175,7 @@ fn a_changed_layout_is_detected_before_any_tensor_is_read() {
 }
 
 /// Reads rows of the tensor `t`: their bytes, the algorithm that verified them, and the number of bytes received.
-fn rows(path: &Path, rows: Range<u64>) -> Result<(Vec<u8>, Option<&'static str>, u64)> {
+fn rows(path: &Path, rows: Range<u64>) -> Result<(Vec<u8>, Option<Algorithm>, u64)> {
     block_on(async {
         let source = MemorySource::new(vec![("m.aero".to_owned(), fs::read(path).unwrap().into())])?;
         let loader = Rc::new(Loader::open(source, Options::default()).await?);
@@ -195,9 +196,9 @@ fn a_slice_of_a_large_tensor_is_verified_without_reading_the_rest() {
         folder.convert("m.safetensors", "m.aero", &options().with_digest(Some(digest))).unwrap();
         let (slice, verified, received) = rows(&path, 700..710).unwrap();
         assert!(slice == bytes[2_800_000..2_840_000]);
-        assert_eq!(verified, Some("blake3"));
+        assert_eq!(verified, Some(Algorithm::Blake3));
         assert!(received < 2 << 20, "{received}");
-        assert_eq!(folder.open("m.aero").read_pieces("t", "data", &mut |_| Ok(())).unwrap(), Some("blake3"));
+        assert_eq!(folder.open("m.aero").read_pieces("t", "data", &mut |_| Ok(())).unwrap(), Some(Algorithm::Blake3));
 
         let mut file = fs::read(&path).unwrap();
         let shard = chunks(&file).pop().unwrap().range;
@@ -343,7 +344,7 @@ fn writes_a_set_with_the_shard_numbers_of_the_tools() {
         let reader = folder.open("model.aeroset.json");
         assert_eq!(content(&reader), content(&folder.open("m.safetensors")));
         assert_eq!(reader.metadata().metadata["author"], "Zoë");
-        assert!(reader.verify(&()).unwrap().checksums.contains("sha256"));
+        assert!(reader.verify(&()).unwrap().checksums.contains(&Algorithm::Sha256));
         assert_eq!(reader.warnings().count(), 0);
         assert_eq!(folder.open("model.index.aero").warnings().count(), 1); // the index file alone has no tensor data
     }

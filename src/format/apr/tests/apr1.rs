@@ -2,13 +2,14 @@
 
 use super::files::{apr1, load, open, packed, parse, refused, verify};
 use crate::error::ErrorKind;
+use crate::index::Algorithm;
 
 #[test]
 fn reads_an_apr1_file() {
     let index = parse(&apr1()).unwrap();
     assert_eq!((index.version.as_str(), &index.metadata["a"]), ("1", &1.into()));
     assert_eq!(load(&open(apr1()).unwrap(), "t", Some(1..2)).unwrap(), [8, 9, 10, 11, 12, 13, 14, 15]);
-    assert_eq!(verify(apr1()), Ok(Some("crc32")));
+    assert_eq!(verify(apr1()), Ok(Some(Algorithm::Crc32)));
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn a_compressed_file_is_read_as_its_decoded_content() {
     let loader = open(packed(&apr1())).unwrap();
     assert_eq!(load(&loader, "t", None).unwrap(), (0..16).collect::<Vec<u8>>());
     assert_eq!(load(&loader, "t", Some(0..1)).unwrap(), (0..8).collect::<Vec<u8>>());
-    assert_eq!(verify(packed(&apr1())), Ok(Some("crc32")));
+    assert_eq!(verify(packed(&apr1())), Ok(Some(Algorithm::Crc32)));
 }
 
 #[test]

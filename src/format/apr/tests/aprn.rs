@@ -2,6 +2,7 @@
 
 use super::files::{load, open, parse, refused, verify};
 use crate::error::ErrorKind;
+use crate::index::Algorithm;
 
 const VALUE: &[u8] = b"a value of some Rust type, serialized";
 
@@ -14,7 +15,7 @@ fn the_value_is_one_tensor_of_bytes() {
         let loader = open(file.clone()).unwrap();
         assert_eq!(load(&loader, "payload", None).unwrap(), VALUE);
         assert_eq!(load(&loader, "payload", Some(2..7)).unwrap(), &VALUE[2..7]);
-        assert_eq!(verify(file.clone()), Ok(Some("crc32")));
+        assert_eq!(verify(file.clone()), Ok(Some(Algorithm::Crc32)));
         let mut flipped = file;
         flipped[34] ^= 1;
         assert_eq!(verify(flipped).unwrap_err().kind, ErrorKind::Checksum);

@@ -4,6 +4,7 @@ use super::files::Section::{Data, Index, Metadata};
 use super::files::{Entry, draft, draft_with, load, open, packed, parse, refused, sections_in_order, shipped, verify};
 use crate::dtype::Dtype;
 use crate::error::ErrorKind;
+use crate::index::Algorithm;
 
 const COMPRESSED: u32 = 1;
 const ENCRYPTED: u32 = 1 << 4;
@@ -35,7 +36,7 @@ fn compressed_tensors_load_whole_and_by_rows() {
     let loader = open(file.clone()).unwrap();
     assert_eq!(load(&loader, "t", None).unwrap(), values);
     assert_eq!(load(&loader, "t", Some(100..200)).unwrap(), values[100_000..200_000]);
-    assert_eq!(verify(file), Ok(Some("crc32")));
+    assert_eq!(verify(file), Ok(Some(Algorithm::Crc32)));
 
     entry.raw_size += 1;
     let error = refused(&draft(COMPRESSED, &[entry]));
@@ -111,13 +112,13 @@ fn reads_sections_in_any_order() {
         let file = sections_in_order(None, order, &entries);
         let loader = open(file.clone()).unwrap();
         assert_eq!(load(&loader, "u", None).unwrap(), [2; 3], "{order:?}");
-        assert_eq!(verify(file), Ok(Some("crc32")), "{order:?}");
+        assert_eq!(verify(file), Ok(Some(Algorithm::Crc32)), "{order:?}");
     }
     // The header of the tools does not state where the index ends.
     for order in [[Index, Metadata, Data], [Index, Data, Metadata], [Metadata, Data, Index], [Data, Metadata, Index]] {
         let file = sections_in_order(Some(b"APR\0"), order, &entries);
         assert_eq!(load(&open(file.clone()).unwrap(), "u", None).unwrap(), [2; 3], "{order:?}");
-        assert_eq!(verify(file), Ok(Some("crc32")), "{order:?}");
+        assert_eq!(verify(file), Ok(Some(Algorithm::Crc32)), "{order:?}");
     }
 }
 
@@ -155,7 +156,7 @@ fn tensors_may_share_all_their_bytes_but_not_a_part() {
     file[checked..checked + 4].copy_from_slice(&crc.to_le_bytes());
     let loader = open(file.clone()).unwrap();
     assert_eq!(load(&loader, "t", None).unwrap(), load(&loader, "tied", None).unwrap());
-    assert_eq!(verify(file.clone()), Ok(Some("crc32")));
+    assert_eq!(verify(file.clone()), Ok(Some(Algorithm::Crc32)));
     file[second_offset] = 4;
     assert!(refused(&file).what.contains("overlap those of \"t\""));
 }

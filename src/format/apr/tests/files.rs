@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format;
-use crate::index::{Index, Parsed};
+use crate::index::{Algorithm, Index, Parsed};
 use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
 use crate::window::{Stop, Window};
@@ -220,6 +220,6 @@ pub(crate) fn load(loader: &Rc<Loader<MemorySource>>, name: &str, rows: Option<R
     Ok(loaded.components.into_iter().next().unwrap().buffer)
 }
 
-pub(crate) fn verify(bytes: Vec<u8>) -> Result<Option<&'static str>> {
+pub(crate) fn verify(bytes: Vec<u8>) -> Result<Option<Algorithm>> {
     block_on(open(bytes)?.verify(Rc::new(())))
 }

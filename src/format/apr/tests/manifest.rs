@@ -2,6 +2,7 @@
 
 use super::files::{Entry, draft, shipped};
 use crate::error::{ErrorKind, Result};
+use crate::index::Algorithm;
 use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
 use futures::executor::block_on;
@@ -36,7 +37,7 @@ fn reads_the_keys_of_the_specification_and_of_apr_format() {
         let loader = open(&manifest, &a, &b).unwrap();
         let names: Vec<_> = block_on(loader.load_index()).unwrap().iter().map(|t| (t.name.clone(), t.shard)).collect();
         assert_eq!(names, [("a".to_owned(), 0), ("b".to_owned(), 1)]);
-        assert_eq!(block_on(loader.verify(Rc::new(()))), Ok(Some("crc32")), "{manifest}");
+        assert_eq!(block_on(loader.verify(Rc::new(()))), Ok(Some(Algorithm::Crc32)), "{manifest}");
         let metadata = block_on(loader.load_metadata()).unwrap().metadata;
         assert_eq!(metadata.keys().collect::<Vec<_>>(), ["note", "model_type"]);
     }

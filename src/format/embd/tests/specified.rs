@@ -1,6 +1,7 @@
 //! Tests of the specification's layout.
 
 use super::*;
+use crate::algorithm::Algorithm;
 use crate::dtype::Dtype;
 use crate::format::embd::{MAX_TOKENS, name_hash};
 use crate::loader::TensorRequest;
@@ -132,7 +133,7 @@ fn fnv(name: &str) -> u32 {
 }
 
 /// Verifies all bytes through the loader, and checks that the native reader returns the same result.
-fn verified(file: &[u8]) -> Result<Option<&'static str>> {
+fn verified(file: &[u8]) -> Result<Option<Algorithm>> {
     let streamed = block_on(loader(file).verify(Rc::new(())));
     let native = Reader::from_bytes(vec![("m.weights".to_owned(), file.to_vec())]).and_then(|r| r.verify(&()));
     assert_eq!(native.map(|_| ()).map_err(|e| e.kind), streamed.clone().map(|_| ()).map_err(|e| e.kind));
@@ -213,7 +214,7 @@ fn a_different_name_hash_is_only_a_warning() {
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn the_checksums_detect_damage_everywhere() {
     let file = File::new().bytes();
-    assert_eq!(verified(&file), Ok(Some("crc32")));
+    assert_eq!(verified(&file), Ok(Some(Algorithm::Crc32)));
     let text = file.windows(4).position(|bytes| bytes == b"tiny").unwrap();
     let footer = file.len() - 16;
     for at in [text, footer - 1, footer, footer + 4] {

@@ -3,6 +3,7 @@
 use super::super::tests::encode;
 use super::*;
 use crate::dtype::Dtype;
+use crate::index::Algorithm;
 use crate::index::{Encoding, Index, Layout, Parsed};
 use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
@@ -300,7 +301,7 @@ fn tensors_are_verified_by_xxh3() {
         })
     };
     let loaded = load(file.clone()).unwrap();
-    assert_eq!((loaded.verified, &loaded.components[0].buffer), (Some("xxh3"), &blob));
+    assert_eq!((loaded.verified, &loaded.components[0].buffer), (Some(Algorithm::Xxh3), &blob));
     file[5000] ^= 1;
     assert_eq!(load(file).unwrap_err().kind, ErrorKind::Checksum);
 }

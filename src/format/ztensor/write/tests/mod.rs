@@ -258,7 +258,7 @@ fn writes_the_requested_digests_which_detect_damage() {
         let mut file = fs::read(folder.path("m.zt")).unwrap();
         let reader = folder.open("m.zt");
         let digests = reader.tensors().iter().map(|tensor| tensor.components[0].digest.unwrap().digest.algorithm());
-        assert!(digests.into_iter().all(|algorithm| algorithm == expected));
+        assert!(digests.into_iter().all(|algorithm| algorithm.name() == expected));
         let last_byte = reader.tensor("encoder.weight").unwrap().components[0].range.end - 1;
         file[last_byte as usize] ^= 1;
         folder.write("damaged.zt", &file);

@@ -1,36 +1,36 @@
 // @ts-check
 // The public API of the package, which weightstream.d.ts documents. It checks options; the WebAssembly module does the
 // work.
-import { Loader, cacheClear, cacheDelete, cacheList, cacheNames, thisModule } from "./weightstream_glue.js";
-import { checkAborted, untilAborted } from "./weightstream.abort.js";
-import { LoadError, MAKE, closedLoader, fail, invalid } from "./weightstream.error.js";
-import { messageOf } from "./weightstream.guard.js";
-import { moveToGpu } from "./weightstream.gpu.js";
-import { EarlyHead, withEarlyCache } from "./weightstream.head.js";
-import { TensorIterator } from "./weightstream.iterator.js";
-import { addItems, addTensors } from "./weightstream.list.js";
-import { followDeferred } from "./weightstream.deferred.js";
-import { hasWorkers, holding, newWorker } from "./weightstream.location.js";
-import { callModule, crash, dispose, init, instance, settle } from "./weightstream.module.js";
-import { isResponse } from "./weightstream.once.js";
-import * as options from "./weightstream.options.js";
-import { offlineAdvice } from "./weightstream.policy.js";
-import { numbered } from "./weightstream.progress.js";
-import { prepared, withSignature } from "./weightstream.source.js";
-import { cachePersisted, fitOf } from "./weightstream.storage.js";
-import { deleteStoredFiles, storedFiles } from "./weightstream.stored.js";
-import { absolute, textOf, urlOf } from "./weightstream.url.js";
-import { modelBlob } from "./weightstream.view.js";
+import { Loader, cacheClear, cacheDelete, cacheList, cacheNames, thisModule } from "./module/glue.js";
+import { checkAborted, untilAborted } from "./loader/abort.js";
+import { LoadError, MAKE, closedLoader, fail, invalid } from "./loader/error.js";
+import { messageOf } from "./module/guard.js";
+import { moveToGpu } from "./gpu/gpu.js";
+import { EarlyHead, withEarlyCache } from "./source/head.js";
+import { TensorIterator } from "./loader/iterator.js";
+import { addItems, addTensors } from "./loader/list.js";
+import { followDeferred } from "./module/deferred.js";
+import { hasWorkers, holding, newWorker } from "./module/location.js";
+import { callModule, crash, dispose, init, instance, settle } from "./module/module.js";
+import { isResponse } from "./source/once.js";
+import * as options from "./options/options.js";
+import { offlineAdvice } from "./module/policy.js";
+import { numbered } from "./loader/progress.js";
+import { prepared, withSignature } from "./source/source.js";
+import { cachePersisted, fitOf } from "./cache/storage.js";
+import { deleteStoredFiles, storedFiles } from "./cache/stored.js";
+import { absolute, textOf, urlOf } from "./source/url.js";
+import { modelBlob } from "./loader/view.js";
 
 /** @import * as Api from "./weightstream.js" */
-/** @import { CheckedOpenOptions, CheckedSource, ModelLoader, ModelView, TensorStream } from "./weightstream_glue.js" */
-/** @import { Settle } from "./weightstream.module.js" */
-/** @import { Target } from "./weightstream.gpu.js" */
+/** @import { CheckedOpenOptions, CheckedSource, ModelLoader, ModelView, TensorStream } from "./module/glue.js" */
+/** @import { Settle } from "./module/module.js" */
+/** @import { Target } from "./gpu/gpu.js" */
 
 export { LoadError };
-export { init } from "./weightstream.offline.js";
-export { RemoteFile, openFile } from "./weightstream.file.js";
-export { combineProgress } from "./weightstream.progress.js";
+export { init } from "./module/offline.js";
+export { RemoteFile, openFile } from "./file/file.js";
+export { combineProgress } from "./loader/progress.js";
 
 const NAMES_IN_CACHE = Symbol("namesInCache");
 const IS_CACHING = Symbol("isCaching");
@@ -329,7 +329,7 @@ async function openInWorker(source, { fetch, cache, cacheKey, partUrl, ...others
   if (!hasWorkers()) return { workersError: "workers cannot be started: Worker is not available in this context" };
   let remote;
   try {
-    remote = await import("./weightstream.remote.js");
+    remote = await import("./worker/remote.js");
   } catch (cause) {
     const reason = `weightstream.remote.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}`;
     return { workersError: reason.trim() };

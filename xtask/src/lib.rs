@@ -29,6 +29,7 @@ pub mod package_contents;
 pub mod packaged;
 pub mod parallel;
 pub mod project;
+pub mod public_names;
 #[cfg(test)]
 pub mod readme_figures;
 pub mod reference;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::project::Project;
-use crate::{command, npm};
+use crate::{command, npm, package, public_names};
 
 /// One project for each kind of global scope, because pages and workers have different APIs.
 const PROJECTS: [&str; 5] = [
@@ -27,6 +27,7 @@ const CHECK_LIMIT: Duration = Duration::from_secs(120);
 
 pub fn run(project: &Project) -> Result<()> {
     let tools = npm::ready(project)?;
+    public_names::write_declarations(project, &package::manifest(project)?)?;
     for config in PROJECTS {
         let mut tsc = npm::tool(&tools, "typescript/bin/tsc");
         tsc.args(["--project", config, "--typeRoots"]).arg(tools.join("@types")).current_dir(&project.root);

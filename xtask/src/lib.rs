@@ -34,6 +34,7 @@ pub mod public_names;
 pub mod readme_figures;
 pub mod reference;
 pub mod release;
+pub mod scripts;
 pub mod setup;
 pub mod sizes;
 pub mod sources;

@@ -34,6 +34,8 @@ pub mod public_names;
 pub mod readme_figures;
 pub mod reference;
 pub mod release;
+#[cfg(test)]
+pub mod repeated;
 pub mod scripts;
 pub mod setup;
 pub mod sizes;

@@ -10,8 +10,9 @@ import { textOf } from "./url.js";
 
 /** @typedef {{ source: CheckedSource, options: CheckedOpenOptions }} Ready */
 
-/** What the module requests first of any file. */
-const RANGE = "bytes=0-65535";
+/** How many bytes the module requests first of any file. */
+const FIRST_READ_BYTES = 65_536;
+const RANGE = `bytes=0-${FIRST_READ_BYTES - 1}`;
 
 /** The folder of the cache in the origin private file system, and its database in IndexedDB. */
 const CACHE = "weightstream";

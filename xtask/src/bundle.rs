@@ -17,8 +17,9 @@ use crate::{command, npm};
 /// The folder of the bundled scripts in the build folder.
 pub const SCRIPTS: &str = "scripts";
 
-/// The glue in the build folder, and as a source.
+/// The glue and its declarations in the build folder, and the glue as a source.
 pub const GLUE: &str = "glue.js";
+pub const GLUE_DECLARATIONS: &str = "glue.d.ts";
 const GLUE_SOURCE: &str = "module/glue.js";
 
 const MAIN: &str = "weightstream.js";

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{bundle, command, npm, on_demand, package_contents, split, wasm_target, workspace};
+use crate::{bundle, command, npm, on_demand, package_contents, split, types, wasm_target, workspace};
 
 /// The whole WebAssembly module, for apps that pass it to `init`, and for platforms with a file system.
 pub const MODULE: &str = "weightstream_bg.wasm";
@@ -56,6 +56,7 @@ pub fn build(project: &Project) -> Result<PathBuf> {
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
+    types::check_glue(project, &built)?;
     on_demand::write(project, &built)?;
     bundle::write(project, &built, MODULE, &manifest)?;
     let package = project.root.join("pkg");

@@ -1,6 +1,7 @@
 /**
- * The exports of `glue.js`, which wasm-bindgen generates for the WebAssembly module, with the types that
- * it cannot know. Only the type check reads this file; it is not part of the package.
+ * The exports of `glue.js`, which wasm-bindgen generates for the WebAssembly module, with the types that it cannot
+ * know. Only the type check reads this file; it is not part of the package. The build compares it with the names and
+ * parameters that wasm-bindgen generates (`tests/package/glue/glue.ts`).
  */
 import type {
   CachedFile, Dtype, FileStats, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,

@@ -11,7 +11,7 @@ pub mod bundle;
 pub mod call_graph;
 pub mod cargo_tools;
 pub mod command;
-mod cpu_time;
+pub mod cpu_time;
 pub mod demo;
 pub mod environment;
 pub mod expected;

@@ -4,14 +4,16 @@
 use std::fs;
 
 use weightstream::dtype::Dtype;
+use weightstream::hub::Hub;
 
 use crate::{sources, split};
 
 /// Constants in Rust, and in JavaScript.
-const CONSTANTS: [[&str; 4]; 5] = [
+const CONSTANTS: [[&str; 4]; 6] = [
     ["src/loader/transfer/file.rs", "FIRST_READ_BYTES", "src/js/source/head.js", "FIRST_READ_BYTES"],
     ["src/cache/opfs.rs", "DIRECTORY", "src/js/source/head.js", "CACHE"],
     ["src/cache/indexed.rs", "NAME", "src/js/source/head.js", "CACHE"],
+    ["src/index/manifest.rs", "MAX_PARTS", "src/js/runtimes/wllama/wllama.js", "MAX_PARTS"],
     ["src/js/list.rs", "MAX_COMPARED", "src/js/loader/list.js", "MAX_KINDS"],
     ["src/js/progress.rs", "NEWEST_WEIGHT", "src/js/loader/progress.js", "NEWEST_WEIGHT"],
 ];
@@ -40,6 +42,12 @@ fn scripts_number_the_parts_of_the_module_as_they_are_split() {
         let number = names.iter().position(|variant| *variant == name).unwrap();
         assert_eq!(constant("src/js/module/deferred.js", constant_name), number.to_string(), "{name}");
     }
+}
+
+#[test]
+fn scripts_know_the_default_hub() {
+    let endpoint = Hub::default().endpoint.replace('/', "\\/").replace('.', "\\.");
+    assert!(read("src/js/source/head.js").contains(&format!("const HUB = /^(hf:|{endpoint}\\/)/i;")), "{endpoint}");
 }
 
 #[test]

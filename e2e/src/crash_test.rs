@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
+use xtask::bundle::{self, Bundler};
 use xtask::project::Project;
 use xtask::wasm_target::TARGET;
 use xtask::{command, package};
@@ -43,7 +44,7 @@ const LOW_MEMORY_FLAG: &str = "--js-flags=--wasm-max-mem-pages=480";
 
 pub fn run(project: &Project) -> Result<()> {
     let package = with_hooks(project, "crash-test")?;
-    fs::copy(project.root.join("src/js/weightstream.worker.js"), package.join("weightstream.worker.js"))?;
+    fs::write(package.join(bundle::WORKER), Bundler::new(project, &package)?.worker()?)?;
     let server = Server::new()
         .mount("/", project.root.join("tests/fixtures"))
         .mount("/tests", project.root.join("tests/crash"))
@@ -92,13 +93,7 @@ pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let package = project.target.join(test);
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
     package::split_module(&package)?;
-    for entry in fs::read_dir(project.root.join("src/js"))? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_script = entry.path().extension().is_some_and(|extension| extension == "js");
-        if is_script && name != "weightstream.worker.js" {
-            fs::copy(entry.path(), package.join(name))?;
-        }
-    }
+    let manifest = package::manifest(project)?;
+    Bundler::new(project, &package)?.write_entry_points(&manifest, &[bundle::GLUE_ENTRY], &package)?;
     Ok(package)
 }

@@ -1,4 +1,4 @@
-//! The interface of the module, which `weightstream.signature.js` calls.
+//! The interface of the module, which `signature/signature.js` of the npm package calls.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 

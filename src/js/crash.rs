@@ -1,5 +1,5 @@
 //! Reports panics to JavaScript. After a panic, the state of the WebAssembly instance is undefined and its pending
-//! calls would never settle. The panic hook passes the message to JavaScript. `weightstream.guard.js` catches the trap
+//! calls would never settle. The panic hook passes the message to JavaScript. `module/guard.js` catches the trap
 //! that follows, as it catches every other exception that leaves the module.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]

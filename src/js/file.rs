@@ -1,4 +1,4 @@
-//! The class behind `RemoteFile` of `weightstream.file.js`.
+//! The class behind `RemoteFile` of `file/file.js`.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
@@ -45,7 +45,7 @@ pub struct JsFileReader {
 
 #[wasm_bindgen(js_class = File)]
 impl JsFile {
-    /// Opens a file. `source` and `options` are those of `openFile`, as `weightstream.options.js` has checked and
+    /// Opens a file. `source` and `options` are those of `openFile`, as `options/options.js` has checked and
     /// converted them.
     pub fn open(source: JsValue, options: JsValue) -> Promise {
         deferred_promise(Code::Extras, Stop::default(), move || opened(source, options))

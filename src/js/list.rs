@@ -76,7 +76,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Adds a tensor. `addTensors` in `weightstream.list.js` reads the numbers in the same order.
+    /// Adds a tensor. `addTensors` in `loader/list.js` reads the numbers in the same order.
     fn add(&mut self, shard: usize, entry: Entry<'a>) {
         match entry {
             Entry::Raw(RawTensor { name, dtype, shape, range }) => {

@@ -73,7 +73,7 @@ type TensorResults = LocalBoxStream<'static, Result<JsValue, Error>>;
 
 #[wasm_bindgen(js_class = Loader)]
 impl JsLoader {
-    /// Opens a model. `source` and `options` are those of `StreamingLoader.open`, as `weightstream.options.js` has
+    /// Opens a model. `source` and `options` are those of `StreamingLoader.open`, as `options/options.js` has
     /// checked and converted them.
     pub fn open(source: JsValue, options: JsValue) -> Promise {
         future_to_promise(async move {

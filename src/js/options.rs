@@ -1,4 +1,4 @@
-//! Converts the options of calls to Rust types. `weightstream.options.js` has checked them.
+//! Converts the options of calls to Rust types. `options/options.js` has checked them.
 
 use super::failure;
 use crate::cache::{CacheOption, UserCache};
@@ -138,7 +138,7 @@ fn part_urls(options: &JsValue) -> PartUrls {
     let Some(option) = field(options, "partUrl") else { return PartUrls::KeepQuery };
     let Ok(function) = option.dyn_into::<js_sys::Function>() else { return PartUrls::DropQuery };
     PartUrls::Map(Rc::new(move |path, url| {
-        // The function is that of `weightstream.options.js`, which returns nothing else than a string or undefined.
+        // The function is that of `options/options.js`, which returns nothing else than a string or undefined.
         let returned = function.call2(&JsValue::UNDEFINED, &path.into(), &url.into()).map_err(|thrown| {
             let what = "`partUrl` threw an exception for this URL";
             let mut error = Error::new(ErrorKind::InvalidArgument, what).in_file(url);
@@ -192,7 +192,7 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
     pairs(digests, name).map(parse).collect()
 }
 
-/// What a signature states, which `weightstream.signature.js` has verified. Unless the caller states the path of the
+/// What a signature states, which `signature/signature.js` has verified. Unless the caller states the path of the
 /// file at `source`, it is the one relative to the signature.
 fn signature(source: &JsValue, options: &JsValue) -> Result<Option<SignedDigests>> {
     let Some(signature) = field(options, "signature") else { return Ok(None) };

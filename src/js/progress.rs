@@ -174,7 +174,7 @@ impl State {
         });
         value::object([
             ("type", kind.into()),
-            // No other operation that runs has this address. `weightstream.progress.js` makes it a number of the page.
+            // No other operation that runs has this address. `loader/progress.js` makes it a number of the page.
             ("operation", value::from_u64(std::ptr::from_ref(self) as u64)),
             ("loaded", value::from_u64(self.loaded)),
             ("total", value::from_u64(self.total)),

@@ -1,4 +1,4 @@
-//! The class behind tensors on a GPU, which `weightstream.gpu.js` calls.
+//! The class behind tensors on a GPU, which `gpu/gpu.js` calls.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 

@@ -1,4 +1,4 @@
-//! The classes behind `StreamingLoader.toBlob`, which `weightstream.view.js` calls.
+//! The classes behind `StreamingLoader.toBlob`, which `loader/view.js` calls.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 

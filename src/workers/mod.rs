@@ -5,7 +5,7 @@
 //! page runs the jobs on its own thread.
 //!
 //! In this module "the page" can itself be a worker: with `inWorker` the whole loader runs in a worker
-//! (`js/weightstream.worker.js`), which then owns these workers.
+//! (`js/worker/worker.js`), which then owns these workers.
 
 mod handle;
 mod message;

@@ -3,7 +3,7 @@
 export const MODEL = "/safetensors/basic.safetensors";
 
 export const { StreamingLoader, LoadError } = await import("/pkg/weightstream.js");
-export const { crashForTest } = await import("/pkg/weightstream_glue.js");
+export const { crashForTest } = await import("/pkg/weightstream.glue.js");
 
 export const open = (source, options) =>
   StreamingLoader.open(source, { cache: "none", workers: 0, retry: { attempts: 1, baseDelay: 1 }, ...options });

@@ -29,10 +29,14 @@ pub mod package_contents;
 pub mod packaged;
 pub mod parallel;
 pub mod project;
+pub mod public_names;
 #[cfg(test)]
 pub mod readme_figures;
 pub mod reference;
 pub mod release;
+#[cfg(test)]
+pub mod repeated;
+pub mod scripts;
 pub mod setup;
 pub mod sizes;
 pub mod sources;

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{bundle, command, npm, on_demand, package_contents, split, wasm_target, workspace};
+use crate::{bundle, command, npm, on_demand, package_contents, split, types, wasm_target, workspace};
 
 /// The whole WebAssembly module, for apps that pass it to `init`, and for platforms with a file system.
 pub const MODULE: &str = "weightstream_bg.wasm";
@@ -23,7 +23,7 @@ pub const MODULE: &str = "weightstream_bg.wasm";
 pub const MAIN: &str = "weightstream_main.wasm";
 
 /// The name that wasm-bindgen gives to the module.
-const GLUE_MODULE: &str = "weightstream_glue_bg.wasm";
+const GLUE_MODULE: &str = "glue_bg.wasm";
 
 /// The WebAssembly features that rustc enables by default for the target, and SIMD.
 const FEATURES: [&str; 8] = [
@@ -56,6 +56,7 @@ pub fn build(project: &Project) -> Result<PathBuf> {
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
+    types::check_glue(project, &built)?;
     on_demand::write(project, &built)?;
     bundle::write(project, &built, MODULE, &manifest)?;
     let package = project.root.join("pkg");
@@ -183,16 +184,16 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
     }
-    bindgen(project, module, "weightstream_glue", built)?;
+    bindgen(project, module, "glue", built)?;
 
     fs::rename(built.join(GLUE_MODULE), built.join(MODULE))?;
-    let glue = built.join("weightstream_glue.js");
+    let glue = built.join(bundle::GLUE);
     let mut text = fs::read_to_string(&glue)?;
     for (pattern, replacement) in GLUE_REPLACEMENTS {
         ensure!(text.contains(pattern), "the glue that wasm-bindgen wrote does not contain `{pattern}`");
         text = text.replace(pattern, replacement);
     }
-    Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./weightstream.guard.js\";\n{text}"))?)
+    Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./guard.js\";\n{text}"))?)
 }
 
 /// Writes the glue and the module that it loads, `{name}.js` and `{name}_bg.wasm`, to a folder.

@@ -1,43 +1,60 @@
-//! The files of the npm package: those that `pkg.json` lists, the bundled scripts, and `package.json`.
+//! The files of the npm package: those that the patterns in `pkg.json` match, and `package.json`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::bundle;
 use crate::project::Project;
+use crate::public_names::{self, Sources};
+use crate::{bundle, sources};
 
 /// A file of the package: its path relative to the root of the package, and its bytes.
 pub type File = (String, Vec<u8>);
 
-/// Collects the files of the package. Files that are neither in `built` nor in `src/js` have the same path in the
-/// repository.
+/// Collects the files of the package: those that match the patterns in `files` of `pkg.json`. Documents have the same
+/// path in the repository; other files are bundled scripts, declarations, or in the build folder.
 pub fn collect(project: &Project, manifest: &Value, built: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(built.join(bundle::SCRIPTS))? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).context("a script without a name")?;
-        files.push((name.to_owned(), fs::read(&path)?));
+    for folder in [built, &built.join(bundle::SCRIPTS)] {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().ok().context("a file name is not UTF-8")?;
+            if entry.file_type()?.is_file() && is_listed(manifest, &name)? {
+                files.push((name, fs::read(entry.path())?));
+            }
+        }
+    }
+    let sources = Sources::list(project)?;
+    for name in public_names::declarations_in(manifest)? {
+        files.push((name.to_owned(), sources.declarations(name)?.into_bytes()));
+    }
+    for path in sources::files(&project.root)? {
+        if is_listed(manifest, &path)? {
+            let content = fs::read(project.root.join(&path))?;
+            files.push((path, content));
+        }
     }
     files.sort();
-    for name in listed(manifest)? {
-        let sources = [built.join(name), project.root.join("src/js").join(name), project.root.join(name)];
-        let source = sources.iter().find(|source| source.is_file());
-        let source = source.with_context(|| format!("pkg.json lists {name}, which does not exist"))?;
-        files.push((name.to_owned(), fs::read(source)?));
-    }
-    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
-    files.push(("package.json".to_owned(), package_json(project, manifest, &names)?));
+    files.push(("package.json".to_owned(), package_json(project, manifest)?));
     Ok(files)
 }
 
-/// The paths in the list `files` of a manifest. That of pkg.json lacks bundled scripts, that of the package has all
-/// files but `package.json` itself.
-pub fn listed(manifest: &Value) -> Result<Vec<&str>> {
-    let names = manifest.get("files").and_then(Value::as_array).context("pkg.json has no list `files`")?;
-    names.iter().map(|name| name.as_str().context("pkg.json: a file name is not a string")).collect()
+/// Whether a pattern in `files` of a manifest matches a path.
+fn is_listed(manifest: &Value, path: &str) -> Result<bool> {
+    let patterns = manifest.get("files").and_then(Value::as_array).context("pkg.json has no list `files`")?;
+    Ok(patterns.iter().filter_map(Value::as_str).any(|pattern| matches(pattern, path)))
+}
+
+/// Whether a pattern is that of a path, or of a folder that it is in. `*` stands for any part of one name.
+fn matches(pattern: &str, path: &str) -> bool {
+    if path.strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return true;
+    }
+    let Some((start, end)) = pattern.split_once('*') else { return false };
+    let rest = path.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    rest.is_some_and(|rest| !rest.contains('/'))
 }
 
 /// Writes the package, unless the folder already contains exactly these files, which another task may be serving.
@@ -58,26 +75,13 @@ pub fn write(package: &Path, files: &[File]) -> Result<()> {
 
 fn contains_exactly(package: &Path, files: &[File]) -> Result<bool> {
     let is_same = |(name, content): &File| fs::read(package.join(name)).is_ok_and(|old| old == *content);
-    Ok(package.is_dir() && files_below(package)?.len() == files.len() && files.iter().all(is_same))
+    Ok(package.is_dir() && sources::files(package)?.len() == files.len() && files.iter().all(is_same))
 }
 
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        match path.is_dir() {
-            true => files.extend(files_below(&path)?),
-            false => files.push(path),
-        }
-    }
-    Ok(files)
-}
-
-/// `pkg.json` with the names of all files and the links that are derived from the `repository` in Cargo.toml.
-fn package_json(project: &Project, manifest: &Value, names: &[&str]) -> Result<Vec<u8>> {
+/// `pkg.json` with the links that are derived from the `repository` in Cargo.toml.
+fn package_json(project: &Project, manifest: &Value) -> Result<Vec<u8>> {
     let mut manifest = manifest.clone();
     if let Some(fields) = manifest.as_object_mut() {
-        fields.insert("files".to_owned(), names.into());
         fields.extend(links(&project.repository).into_iter().flatten());
     }
     Ok(format!("{}\n", serde_json::to_string_pretty(&manifest)?).into_bytes())
@@ -106,6 +110,14 @@ mod tests {
         assert_eq!(fields["homepage"], "https://example.org/o/weightstream#readme");
         assert_eq!(fields["bugs"]["url"], "https://example.org/o/weightstream/issues");
         assert!(links("").is_none());
+    }
+
+    #[test]
+    fn patterns_match_files_folders_and_parts_of_a_name() {
+        assert!(matches("README.md", "README.md") && !matches("README.md", "docs/README.md"));
+        assert!(matches("docs", "docs/environments/vite.md") && !matches("docs", "docs.md"));
+        assert!(matches("benches/*.svg", "benches/results.svg") && !matches("benches/*.svg", "benches/a/b.svg"));
+        assert!(!matches("a*a", "a"));
     }
 
     #[test]

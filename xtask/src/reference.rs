@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
 
 use crate::project::Project;
-use crate::{command, npm, package};
+use crate::{command, npm, package, public_names};
 
 /// The folder with the configuration and the pinned versions.
 const CONFIGURATION: &str = "tests/package/typedoc";
@@ -24,17 +23,10 @@ pub fn build(project: &Project) -> Result<()> {
     typedoc.arg("--tsconfig").arg(configuration.join("tsconfig.json"));
     let out = project.target.join("reference");
     typedoc.arg("--out").arg(&out).current_dir(&project.root);
-    for declarations in entry_points(&package::manifest(project)?)? {
-        typedoc.arg(format!("src/js/{declarations}"));
-    }
+    let manifest = package::manifest(project)?;
+    let declarations = public_names::write_declarations(project, &manifest)?;
+    typedoc.args(public_names::declarations_in(&manifest)?.into_iter().map(|name| declarations.join(name)));
     command::quiet(&mut typedoc, TYPEDOC_LIMIT)?;
     eprintln!("reference: the JavaScript API is in {}", out.join("index.html").display());
     Ok(())
-}
-
-/// The declarations of each entry point of the package.
-fn entry_points(manifest: &Value) -> Result<Vec<String>> {
-    let exports = manifest.get("exports").and_then(Value::as_object).context("pkg.json has no exports")?;
-    let types = exports.values().filter_map(|export| export.get("types")?.as_str());
-    Ok(types.map(|path| path.trim_start_matches("./").to_owned()).collect())
 }

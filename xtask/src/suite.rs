@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    api, bridges, browser, cargo_tools, command, cpu_time, msrv, package, parallel, reference, release, setup, types,
-    wasm_target, workspace,
+    api, bridges, browser, cargo_tools, command, cpu_time, msrv, package, parallel, reference, release, scripts, setup,
+    types, wasm_target, workspace,
 };
 
 /// Ten seconds, enough to detect frequent failures.
@@ -32,13 +32,14 @@ struct Step {
 }
 
 /// Steps that run one after another, because compilers use all cores and the later steps need the results.
-const SEQUENTIAL_STEPS: [Step; 10] = [
+const SEQUENTIAL_STEPS: [Step; 11] = [
     Step { name: "tools", description: "all tools are installed", run: setup::all },
     Step { name: "fmt", description: "the code is formatted", run: formatting },
     Step { name: "locks", description: "the lock files fit the manifests", run: lock_files },
     Step { name: "clippy", description: "clippy reports no warnings", run: clippy },
     Step { name: "clippy-wasm", description: "clippy reports no warnings for wasm32", run: clippy_for_wasm },
     Step { name: "types", description: "the JavaScript matches its types and the public API", run: types::run },
+    Step { name: "js", description: "the JavaScript passes its unit tests and the linter", run: scripts::check },
     Step { name: "build", description: "the npm package is built", run: |project| package::build(project).map(drop) },
     Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
     Step { name: "compile", description: "the tests and the programs that they run compile", run: compile },

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::project::Project;
-use crate::{command, npm};
+use crate::{bundle, command, npm, package, public_names};
 
 /// One project for each kind of global scope, because pages and workers have different APIs.
 const PROJECTS: [&str; 5] = [
@@ -27,12 +27,24 @@ const CHECK_LIMIT: Duration = Duration::from_secs(120);
 
 pub fn run(project: &Project) -> Result<()> {
     let tools = npm::ready(project)?;
+    public_names::write_declarations(project, &package::manifest(project)?)?;
     for config in PROJECTS {
         let mut tsc = npm::tool(&tools, "typescript/bin/tsc");
         tsc.args(["--project", config, "--typeRoots"]).arg(tools.join("@types")).current_dir(&project.root);
         command::quiet(&mut tsc, CHECK_LIMIT).with_context(|| format!("{config} has type errors"))?;
     }
     compare_api(project, &tools)
+}
+
+/// Checks that the declarations of the glue have the names and numbers of parameters that wasm-bindgen has generated.
+/// It generates them for a module, so the build does this.
+pub fn check_glue(project: &Project, built: &Path) -> Result<()> {
+    let generated = project.root.join("target/glue");
+    fs::create_dir_all(&generated)?;
+    fs::copy(built.join(bundle::GLUE_DECLARATIONS), generated.join(bundle::GLUE_DECLARATIONS))?;
+    let mut tsc = npm::tool(&npm::ready(project)?, "typescript/bin/tsc");
+    tsc.args(["--project", "tests/package/glue/tsconfig.json"]).current_dir(&project.root);
+    command::quiet(&mut tsc, CHECK_LIMIT).context("src/js/module/glue.d.ts differs from the exports of the module")
 }
 
 /// Compares the public declarations with their snapshot, or rewrites it if `UPDATE_SNAPSHOTS` is set.

@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use xtask::model;
 use xtask::project::Project;
-use xtask::{command, links, npm, package, package_contents, split};
+use xtask::{command, links, npm, package, sources, split};
 
 /// The size budget of what every page loads: the main part of the module and the scripts of the main entry point, each
 /// compressed with brotli. Raise it in the commit that needs it, and give the reason there.
@@ -72,10 +72,10 @@ pub fn run(project: &Project, only: Option<Part>) -> Result<()> {
     let tools = npm::ready(project)?;
     let app = tempfile::tempdir()?;
     let app = app.path();
-    let tarball = packs_listed_files(&package, app)?;
+    let tarball = packs_all_files(&package, app)?;
     install(app, &tarball, &project.root.join("tests/package"))?;
     let installed = app.join("node_modules/weightstream");
-    has_no_dead_links(project, &installed)?;
+    has_no_dead_links(&installed)?;
     types::are_valid(app, &tools, &project.root.join("tests/package"), &tarball)?;
     stays_within_size_budget(&package)?;
     has_reviewed_entries(project)?;
@@ -152,17 +152,16 @@ fn scripts_of(package: &Path, script: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Creates the tarball to publish and checks that it has exactly the listed files.
-fn packs_listed_files(package: &Path, folder: &Path) -> Result<PathBuf> {
+/// Creates the tarball to publish and checks that it has all files of the package.
+fn packs_all_files(package: &Path, folder: &Path) -> Result<PathBuf> {
     let mut npm = Command::new("npm");
     npm.args(["pack", "--json", "--pack-destination"]).arg(folder).current_dir(package);
     let packed: Value = serde_json::from_str(&command::output(&mut npm)?)?;
     let files = packed.pointer("/0/files").and_then(Value::as_array).context("npm pack lists no files")?;
     let packed_names: BTreeSet<_> = files.iter().filter_map(|file| file.get("path")?.as_str()).collect();
-    let manifest: Value = serde_json::from_slice(&fs::read(package.join("package.json"))?)?;
-    let mut listed: BTreeSet<_> = package_contents::listed(&manifest)?.into_iter().collect();
-    listed.insert("package.json");
-    ensure!(packed_names == listed, "npm packs {packed_names:?}, package.json lists {listed:?}");
+    let built = sources::files(package)?;
+    let built: BTreeSet<_> = built.iter().map(String::as_str).collect();
+    ensure!(packed_names == built, "npm packs {packed_names:?}, the package has {built:?}");
     let name = packed.pointer("/0/filename").and_then(Value::as_str).context("npm pack names no file")?;
     Ok(folder.join(name))
 }
@@ -187,10 +186,10 @@ fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
 }
 
 /// npm and CDNs show the documents of the package. Their links must lead to files of the package.
-fn has_no_dead_links(project: &Project, installed: &Path) -> Result<()> {
-    let manifest = package::manifest(project)?;
-    let documents = package_contents::listed(&manifest)?.into_iter().filter(|name| name.ends_with(".md"));
-    links::check(installed, &documents.map(str::to_owned).collect::<Vec<_>>())
+fn has_no_dead_links(installed: &Path) -> Result<()> {
+    let mut documents = sources::files(installed)?;
+    documents.retain(|name| name.ends_with(".md"));
+    links::check(installed, &documents)
 }
 
 /// Copies a folder, with hard links where the file system allows, because some have hundreds of megabytes.

@@ -13,10 +13,11 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use weightstream_cli::serve::{Running, Server};
+use xtask::bundle::Bundler;
 use xtask::expected::ExpectedTensor;
 use xtask::model::{self, Model};
 use xtask::project::Project;
-use xtask::{bundle, command, package};
+use xtask::{command, package};
 
 /// A script must end this soon after its last line: idle threads end after ten seconds, and must not keep it running.
 const END_LIMIT_MS: u128 = 5_000;
@@ -50,9 +51,10 @@ impl<'a> Scripts<'a> {
             fs::copy(project.root.join("tests/package/node").join(name), app.join("node").join(name))?;
         }
         let built = project.target.join("pkg");
-        let unbundled = bundle::sources(project, &built)?;
-        fs::copy(built.join(package::MODULE), unbundled.path().join(package::MODULE))?;
-        super::link_all(unbundled.path(), &app.join("unbundled"))?;
+        let served = [("served.js", "service-worker/served.js")];
+        let (parts, manifest) = (app.join("parts"), package::manifest(project)?);
+        Bundler::new(project, &built)?.write_entry_points(&manifest, &served, &parts)?;
+        fs::copy(built.join(package::MODULE), parts.join(package::MODULE))?;
         let digest = |tensor: &ExpectedTensor| format!("sha256:{}", tensor.sha256);
         let digests: BTreeMap<_, _> = model.expected.iter().map(|tensor| (&tensor.name, digest(tensor))).collect();
         let path = app.join("digests.json");

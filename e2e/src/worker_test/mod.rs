@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::parity;
 use crate::trap_test::traps::bytes::{Apr, Entry, noise};
 use crate::webdriver::Browser;
+use xtask::bundle::{self, Bundler};
 use xtask::project::Project;
 use xtask::{command, npm};
 
@@ -40,7 +41,7 @@ pub fn run(project: &Project) -> Result<()> {
         let file = file?;
         fs::copy(file.path(), bare.path().join(file.file_name()))?;
     }
-    fs::copy(project.root.join("src/js/weightstream.worker.js"), package.join("weightstream.worker.js"))?;
+    fs::write(package.join(bundle::WORKER), Bundler::new(project, &package)?.worker()?)?;
     classic_worker(project, &package)?;
     let fixtures = project.root.join("tests/fixtures");
     let server = Server::new()
@@ -211,11 +212,10 @@ fn every_fixture(page: &Page, fixtures: &Path) -> Result<(usize, u64)> {
 /// Builds the worker like some bundlers do: as a classic script that imports another one. `broken.classic.js` imports
 /// a missing script.
 fn classic_worker(project: &Project, package: &Path) -> Result<()> {
-    let esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
-    let mut bundle = esbuild;
-    bundle.args(["weightstream.worker.js", "--bundle", "--format=iife", "--log-level=error"]);
-    bundle.args(["--define:import.meta.url=\"\"", "--outfile=bundled.classic.js"]).current_dir(package);
-    command::run(&mut bundle)?;
+    let mut esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
+    esbuild.args([bundle::WORKER, "--bundle", "--format=iife", "--log-level=error"]);
+    esbuild.args(["--define:import.meta.url=\"\"", "--outfile=bundled.classic.js"]).current_dir(package);
+    command::run(&mut esbuild)?;
     fs::write(package.join("worker.classic.js"), "importScripts('bundled.classic.js');")?;
     Ok(fs::write(package.join("broken.classic.js"), "importScripts('nowhere.js');")?)
 }

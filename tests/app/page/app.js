@@ -18,7 +18,7 @@ globalThis.started = init().then(() => document.title);
 
 // Loads a model. Returns the digests of its tensors, the report, and what workers did.
 globalThis.load = async (path, cache, count) => {
-  await started;
+  await globalThis.started;
   Object.assign(workers, { names: [], answers: 0 });
   const [tensors, report] = await load(new URL(path, location).href, cache, count);
   const digests = {};
@@ -45,7 +45,7 @@ globalThis.loadIntoObject = async (path) => {
 globalThis.error = (path, cache) => globalThis.load(path, cache, 0).then(() => "no error", ({ message }) => message);
 
 globalThis.useOwnWorker = async () => {
-  await started;
+  await globalThis.started;
   setWorker(() => new Worker("own_worker.js", { type: "module", name: "weightstream" }));
 };
 

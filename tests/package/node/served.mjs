@@ -1,8 +1,8 @@
 // Run by Node.js, Deno and Bun: the open files of a service worker, with a server that the user logs out of. Prints how
-// requests were answered as JSON. It needs a part of the package that bundles have no name for.
+// requests were answered as JSON. It needs a part of the package that is no entry point of it.
 
-import "../unbundled/weightstream.node.js";
-import { ServedFiles } from "../unbundled/weightstream.served.js";
+import "../parts/weightstream.node.js";
+import { ServedFiles } from "../parts/served.js";
 
 let now = 0;
 Object.defineProperty(performance, "now", { value: () => now });

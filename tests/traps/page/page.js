@@ -59,12 +59,12 @@ globalThis.loadAllWithoutByteStreams = (url, loads) => {
     const { status, headers } = response;
     return new Response(response.body.pipeThrough(new TransformStream()), { status, headers });
   };
-  return loadAll(url, loads, { fetch: plain });
+  return globalThis.loadAll(url, loads, { fetch: plain });
 };
 
 // The same with credentials.
 globalThis.loadAllWithCredentials = (url, loads) =>
-  loadAll(url, loads, { headers: { Authorization: "Bearer s3cret", "X-Api-Key": "s3cret" } });
+  globalThis.loadAll(url, loads, { headers: { Authorization: "Bearer s3cret", "X-Api-Key": "s3cret" } });
 
 // Starts a long load and aborts it. Returns the rejection and how long it took.
 globalThis.abort = async (url, name) => {

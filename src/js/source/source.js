@@ -1,0 +1,257 @@
+// @ts-check
+// What a model or a file is loaded from: URLs become absolute text, handles and dropped items become files, and a
+// Response becomes a URL with a `fetch` that returns it.
+import { getter, invalidValue, shown, tryGet } from "../options/check.js";
+import { fail, invalid } from "../loader/error.js";
+import { messageOf } from "../module/guard.js";
+import { checkOwnCache, ownOptions } from "../module/location.js";
+import { isResponse, onceOptions } from "./once.js";
+import { offlineAdvice } from "../module/policy.js";
+import { absolute, textOf } from "./url.js";
+
+/** @import { CheckedSource } from "../module/glue.js" */
+
+const fileNameOf = getter("File", "name");
+const fileCountOf = getter("FileList", "length");
+const itemCountOf = getter("DataTransferItemList", "length");
+const lengthOfBuffer = getter("ArrayBuffer", "byteLength");
+
+/** The maximum number of files in a folder. A model has far fewer; a folder such as the user's home has far more. */
+const MAX_FILES = 10_000;
+
+/** @typedef {[file: File, path: string]} NamedFile */
+
+/**
+ * What `FileSystemHandle` and `FileSystemEntry` have in common.
+ *
+ * @typedef {{ name: string, getFile: () => Promise<File> }} FileHandle
+ * @typedef {{ name: string, values: () => AsyncIterable<FileHandle | FolderHandle> }} FolderHandle
+ */
+
+/**
+ * Checks a source, and adds the options that it needs itself. Dropped items are read before the first `await`, after
+ * which they are empty.
+ *
+ * @template {{ fetch?: typeof fetch | undefined, cache?: unknown }} Options
+ * @param {unknown} source
+ * @param {Options} options
+ * @returns {Promise<{ source: CheckedSource, options: Options }>}
+ */
+export async function prepared(source, options) {
+  if (isResponse(source)) {
+    const [url, own] = onceOptions(source, options.fetch);
+    return { source: url, options: { ...options, ...own } };
+  }
+  const checked = await sourceOf(source, options.fetch !== undefined);
+  const all = { ...ownOptions(checked), ...options };
+  if (typeof checked === "string" && (all.cache ?? "auto") === "auto") checkOwnCache();
+  return { source: checked, options: all };
+}
+
+/** @type {typeof import("../signature/signature.js") | undefined} */
+let signatures;
+
+/**
+ * Sets the script that verifies signatures, where it cannot be loaded later.
+ *
+ * @param {typeof import("../signature/signature.js")} given
+ */
+export function provideSignatures(given) {
+  signatures = given;
+}
+
+/**
+ * Verifies the signature that the options name, if they name one.
+ *
+ * @template {{ signature?: any }} Options
+ * @param {{ source: CheckedSource, options: Options }} ready
+ * @param {unknown} given The source as the caller passed it.
+ * @returns {Promise<{ source: CheckedSource, options: Options }>}
+ */
+export async function withSignature(ready, given) {
+  const { source, options } = ready;
+  if (!options.signature) return ready;
+  if (isResponse(given)) throw invalid("`signature` cannot be combined with a Response, which can be read only once");
+  try {
+    signatures ??= await import("../signature/signature.js");
+  } catch (cause) {
+    const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}Serve all ` +
+      "files of the package. Service workers must import weightstream/service-worker.";
+    throw fail({ code: "UNSUPPORTED", message, cause });
+  }
+  const signature = await signatures.verifiedSignature(options.signature, source, options);
+  return { source, options: { ...options, signature } };
+}
+
+/**
+ * @param {any} source
+ * @param {boolean} isFetchedByCaller
+ * @returns {Promise<CheckedSource>}
+ */
+async function sourceOf(source, isFetchedByCaller) {
+  const url = textOf(source);
+  if (url !== undefined) return absolute(url, "source", isFetchedByCaller);
+  if (tryGet(lengthOfBuffer, source) !== undefined) checkAttached(source);
+  const isDrop = tryGet(itemCountOf, source) !== undefined;
+  if (isDrop || Array.isArray(source) || tryGet(fileCountOf, source) !== undefined) {
+    const items = Array.from(source).filter((item) => !isDrop || item.kind === "file");
+    if (isDrop && items.length === 0) throw noDroppedFile("`source` has no file");
+    const picked = items.map((item) => pick(item) ?? invalidItem(item));
+    const files = [];
+    for (const item of picked) files.push(...(await filesOf(item)));
+    return files;
+  }
+  const picked = pick(source);
+  if (!picked || Array.isArray(picked)) return picked?.[0] ?? checkUnknown(source);
+  if ("getFile" in picked) return read(picked);
+  const files = await filesOf(picked);
+  if (files.length === 0) throw invalid(`the folder "${picked.name}" contains no files`);
+  return files;
+}
+
+/**
+ * What a value stands for: a file, or a handle of a file or folder. Undefined for anything else.
+ *
+ * @param {any} value
+ * @returns {NamedFile | FileHandle | FolderHandle | undefined}
+ */
+function pick(value) {
+  const name = tryGet(fileNameOf, value);
+  if (name !== undefined) return [value, value.webkitRelativePath || name];
+  const has = (/** @type {string} */ method) => typeof value?.[method] === "function";
+  if (value?.kind === "file" && has("getFile")) return value;
+  if (value?.kind === "directory" && has("values")) return value;
+  if (!has("getAsFile")) return undefined;
+  if (value.kind === "string") throw noDroppedFile("`source` is a dropped text");
+  // All browsers have `webkitGetAsEntry`. Of a folder, `getAsFile` returns a file that cannot be read.
+  const entry = has("webkitGetAsEntry") ? value.webkitGetAsEntry() : undefined;
+  if (entry?.isDirectory) return handleOf(entry);
+  const file = value.getAsFile();
+  if (!file) throw noDroppedFile("the dropped item has no file");
+  return [file, file.name];
+}
+
+/**
+ * A dropped file or folder as a handle.
+ *
+ * @param {any} entry
+ * @returns {FileHandle | FolderHandle}
+ */
+function handleOf(entry) {
+  const { name } = entry;
+  if (entry.isDirectory) return { name, values: () => entriesOf(entry.createReader()) };
+  return { name, getFile: () => new Promise((resolve, reject) => entry.file(resolve, reject)) };
+}
+
+/** @param {any} reader */
+async function* entriesOf(reader) {
+  for (;;) {
+    // Each call returns some of the entries, and the last one none.
+    const batch = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (batch.length === 0) return;
+    yield* batch.map(handleOf);
+  }
+}
+
+/**
+ * The files of a folder have paths that start with its name, like those of `<input webkitdirectory>`.
+ *
+ * @param {NamedFile | FileHandle | FolderHandle} picked
+ * @returns {Promise<NamedFile[]>}
+ */
+async function filesOf(picked) {
+  if (Array.isArray(picked)) return [picked];
+  if ("getFile" in picked) return [[await read(picked), picked.name]];
+  /** @type {NamedFile[]} */
+  const files = [];
+  await walk(picked, `${picked.name || "."}/`, files);
+  return files;
+}
+
+/**
+ * Adds the files of a folder and of the folders in it, without hidden ones: `.git` can contain copies of a model.
+ *
+ * @param {FolderHandle} folder
+ * @param {string} path
+ * @param {NamedFile[]} files
+ */
+async function walk(folder, path, files) {
+  try {
+    for await (const entry of folder.values()) {
+      if (entry.name.startsWith(".")) continue;
+      if ("values" in entry) await walk(entry, `${path}${entry.name}/`, files);
+      else files.push([await read(entry), path + entry.name]);
+      if (files.length > MAX_FILES) {
+        const [name] = path.split("/");
+        const message = `the folder "${name}" has more than ${MAX_FILES} files. Choose the folder of the model itself.`;
+        throw fail({ code: "LIMIT", message });
+      }
+    }
+  } catch (error) {
+    throw readError(error, path);
+  }
+}
+
+/** @param {FileHandle} handle */
+async function read(handle) {
+  try {
+    return await handle.getFile();
+  } catch (error) {
+    throw readError(error, handle.name);
+  }
+}
+
+/**
+ * @param {unknown} error
+ * @param {string} path
+ */
+function readError(error, path) {
+  const { name, code } = /** @type {any} */ (error);
+  if (name === "LoadError") return error;
+  const what = `"${path}" cannot be read: ${messageOf(error)}.`;
+  const advice = name === "NotAllowedError"
+    ? "Call requestPermission() of its handle when the user clicks, then open it again."
+    : "Choose it again.";
+  const kind = name === "NotFoundError" || code === 8 ? "NOT_FOUND" : "IO";
+  return fail({ code: kind, message: `${what} ${advice}`, cause: error });
+}
+
+/** @param {string} what */
+const noDroppedFile = (what) =>
+  invalid(`${what}. The items of a drop can be read only while its event is handled: call this before the first await`);
+
+/**
+ * @param {unknown} item
+ * @returns {never}
+ */
+function invalidItem(item) {
+  throw invalid(`\`source\` is an array with ${shown(item)}, but must contain only Files and handles of files`);
+}
+
+/** @param {any} buffer */
+function checkAttached(buffer) {
+  try {
+    new Uint8Array(buffer);
+  } catch (cause) {
+    throw invalid("`source` is detached: its memory was transferred or resized", cause);
+  }
+}
+
+const EXPECTED = "a URL, a Blob, a File, files, a FileSystemHandle, a dropped item, a Response, or an object with " +
+  "byteLength and slice()";
+
+/**
+ * Sources without a class, which the module reads itself.
+ *
+ * @param {any} source
+ */
+function checkUnknown(source) {
+  try {
+    const isBlob = Object.prototype.toString.call(source) === "[object Blob]";
+    const isBytes = source?.byteLength >= 0 && typeof source.slice === "function";
+    if (isBlob || isBytes) return source;
+  } catch (cause) {
+    throw invalid(`\`source\` throws when it is read: ${messageOf(cause)}`, cause);
+  }
+  throw invalidValue("source", source, EXPECTED);
+}

@@ -1,8 +1,0 @@
-// @ts-check
-// `weightstream/fetch`: a drop-in `fetch` that resumes, verifies and caches.
-import { requester } from "./weightstream.requester.js";
-
-/** @import * as Api from "./weightstream.fetch.js" */
-
-/** @type {typeof Api.createFetch} */
-export const createFetch = (options) => requester(options);

@@ -87,7 +87,7 @@ fn run_test(browser: &mut Chromium, url: &str, module: &str, test: &str, argumen
 /// Builds the package without its worker, unoptimized, and with test hooks. Each test has its own package.
 pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
-    // Unoptimised, functions that are inlined in every release would be in other parts of the module than their callers.
+    // Unoptimised, functions that every release inlines would be in other parts of the module than their callers.
     cargo.args(["--config", "profile.dev.package.weightstream.opt-level=1"]);
     command::run(cargo.args(["--", "--cfg", "weightstream_test_hooks"]))?;
     let package = project.target.join(test);

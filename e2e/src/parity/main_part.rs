@@ -1,5 +1,5 @@
-//! Loads every fixture with the main part of the module alone. Files that need another part are a reviewed list, so that
-//! nobody makes a page of a common format load more by accident.
+//! Loads every fixture with the main part of the module alone. Files that need another part are a reviewed list, so
+//! that nobody makes a page of a common format load more by accident.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -1,8 +1,8 @@
 //! Compares the public API of the Rust library with its snapshot, so that every change is visible in review.
 //!
-//! The JSON output of rustdoc is unstable, and a stable compiler requires the variable `RUSTC_BOOTSTRAP` for it. If cargo
-//! itself had this variable, it would compile all dependencies again, so that cargo runs this program as `rustdoc`, which
-//! sets the variable.
+//! The JSON output of rustdoc is unstable, and a stable compiler requires the variable `RUSTC_BOOTSTRAP` for it. If
+//! cargo itself had this variable, it would compile all dependencies again. So cargo runs this program as `rustdoc`,
+//! which sets the variable.
 
 use std::collections::HashSet;
 use std::env;

@@ -58,12 +58,12 @@ pub(super) fn test(
     }
     let known = fs::read_to_string(snapshot).context(SNAPSHOT)?;
     let known: BTreeSet<&str> = known.lines().collect();
-    let (more, fewer): (Vec<_>, Vec<_>) =
-        (need_more.difference(&known).collect(), known.difference(&need_more).collect());
+    let more: Vec<_> = need_more.difference(&known).collect();
+    let fewer: Vec<_> = known.difference(&need_more).collect();
     ensure!(
         need_more == known,
-        "of the fixtures that need more than the main part of the module, {SNAPSHOT} lacks {more:?}, and lists {fewer:?}, \
-         which do not. To accept this: UPDATE_SNAPSHOTS=1 cargo xtask test parity"
+        "of the fixtures that need more than the main part of the module, {SNAPSHOT} lacks {more:?}, and lists \
+         {fewer:?}, which do not. To accept this: UPDATE_SNAPSHOTS=1 cargo xtask test parity"
     );
     println!(
         "{} files load with the main part alone, and {} need another one",

@@ -413,3 +413,20 @@ fn cargo(project: &Project) -> Command {
     cargo.current_dir(&project.root);
     cargo
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LONG_STEPS, PARALLEL_STEPS, SEQUENTIAL_STEPS};
+
+    #[test]
+    fn the_workflow_runs_every_step_once() {
+        let workflow = include_str!("../../.github/workflows/ci.yml");
+        let lists = workflow.lines().filter_map(|line| line.trim().strip_prefix("steps: "));
+        let mut run: Vec<_> = lists.flat_map(str::split_whitespace).collect();
+        run.sort_unstable();
+        let steps = SEQUENTIAL_STEPS.iter().chain(&LONG_STEPS).chain(&PARALLEL_STEPS);
+        let mut all: Vec<_> = steps.map(|step| step.name).collect();
+        all.sort_unstable();
+        assert_eq!(run, all);
+    }
+}

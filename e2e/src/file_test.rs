@@ -9,6 +9,7 @@ use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions};
 use weightstream_cli::serve::Server;
 
+use crate::cases;
 use crate::chromium::Chromium;
 use crate::engine::Engine;
 use crate::page::SOON;
@@ -58,10 +59,10 @@ pub fn run(project: &Project) -> Result<()> {
         let browser = Browser::launch(project, engine)?;
         browser.open(&format!("{}/tests/index.html", server.url()))?;
         let mut count = 0;
-        for module in MODULES {
+        for module in MODULES.into_iter().filter(|module| cases::is_wanted(module)) {
             count += run_module(&browser, engine, module)?;
         }
-        for test in FIRST_CALLS {
+        for test in FIRST_CALLS.into_iter().filter(|test| cases::is_wanted(test)) {
             browser.open(&format!("{}/tests/index.html", server.url()))?;
             let failures =
                 browser.evaluate(&format!("import('/tests/first_call.js').then((tests) => tests.{test}())"))?;

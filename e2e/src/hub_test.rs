@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use weightstream_cli::serve::Server as Site;
 
+use crate::cases;
 use crate::engine::Engine;
 use crate::trap_test::traps::hub::{Api, MockHub, TOKEN};
 use crate::trap_test::traps::model::{FILE, TENSORS};
@@ -44,7 +45,7 @@ pub fn run(project: &Project) -> Result<()> {
         let page = Page { browser: Browser::launch(project, engine)? };
         page.browser.open(&format!("{}/", site.url()))?;
         let with_cache = if engine == Engine::WebKit { &[][..] } else { &CACHE_CHECKS };
-        for (name, check) in CHECKS.iter().chain(with_cache) {
+        for (name, check) in CHECKS.iter().chain(with_cache).filter(|(name, _)| cases::is_wanted(name)) {
             check(&page).with_context(|| format!("{engine}: {name}"))?;
         }
         let counts = (CHECKS.len(), with_cache.len());

@@ -6,6 +6,7 @@ pub mod accessibility_test;
 pub mod bridge_test;
 pub mod browser_traps;
 pub mod cache_test;
+pub mod cases;
 pub mod chaos;
 pub mod chromium;
 pub mod crash_test;

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use e2e::{
-    bridge_test, cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test,
-    interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, rust_app_test,
-    screenshot, signature_test, store_test, trap_test, worker_test,
+    bridge_test, cache_test, cases, chaos, crash_test, docs_test, examples_test, file_test, formats, headless,
+    hub_test, interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test,
+    rust_app_test, screenshot, signature_test, store_test, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -17,6 +17,15 @@ use xtask::project::Project;
 /// The end-to-end tests of weightstream.
 #[derive(Parser)]
 #[command(name = "e2e")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+    /// Run only the cases whose name contains this text.
+    #[arg(long, global = true, value_name = "TEXT")]
+    case: Option<String>,
+}
+
+#[derive(Subcommand)]
 enum Task {
     /// Run the examples of candle and burn in headless Chromium.
     Bridges,
@@ -100,7 +109,12 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    environment::run(|root| run(Task::parse(), &Project::at(root)?))
+    environment::run(|root| {
+        let Arguments { task, case } = Arguments::parse();
+        case.into_iter().for_each(cases::run_only);
+        run(task, &Project::at(root)?)?;
+        cases::check_some_ran()
+    })
 }
 
 fn run(task: Task, project: &Project) -> Result<()> {

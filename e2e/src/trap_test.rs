@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use weightstream_cli::serve::Server as Site;
 
 use crate::browser_traps;
+use crate::cases;
 use crate::engine::Engine;
 use crate::webdriver::Browser;
 use traps::model::TENSORS;
@@ -94,10 +95,10 @@ fn run_traps(browser: &Browser, engine: &str, page: &str, network_traps: Vec<(&s
             failures += 1;
         }
     };
-    for (name, trap) in network_traps {
+    for (name, trap) in network_traps.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
         record(name, run_trap(browser, trap));
     }
-    for (name, trap) in browser_traps::ALL {
+    for (name, trap) in browser_traps::ALL.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
         record(name, trap(browser));
     }
     let in_workers = browser.evaluate("loadersInWorkers()")?.as_u64().unwrap_or_default();

@@ -18,6 +18,7 @@ use weightstream::error::ErrorKind;
 use weightstream::signature::{self, PrivateKey, PublicKey, Roots, Trust};
 use weightstream_cli::serve::Server;
 
+use crate::cases;
 use crate::engine::Engine;
 use crate::python::{self, Python};
 use crate::webdriver::Browser;
@@ -66,7 +67,7 @@ pub fn run(project: &Project) -> Result<()> {
     for engine in Engine::ALL {
         let page = Page { browser: Browser::launch(project, engine)?, engine, site: site.url(), signed: &signed };
         page.browser.open(&format!("{}/", page.site))?;
-        for (name, check) in CHECKS {
+        for (name, check) in CHECKS.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
             check(&page).with_context(|| format!("{engine}: {name}"))?;
         }
         // Automated windows of WebKitGTK have no cache that lasts.

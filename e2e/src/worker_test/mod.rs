@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use weightstream_cli::serve::Server;
 
+use crate::cases;
 use crate::crash_test;
 use crate::engine::Engine;
 use crate::parity;
@@ -68,7 +69,7 @@ pub fn run(project: &Project) -> Result<()> {
 fn run_engine(project: &Project, engine: Engine, url: &str) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures");
     let page = Page { browser: Browser::launch(project, engine)?, origin: url.to_owned() };
-    let cases = CASES.iter().chain(&in_worker::CASES);
+    let cases = CASES.iter().chain(&in_worker::CASES).filter(|(name, _)| cases::is_wanted(name));
     for (name, check) in cases.clone() {
         check(&page).with_context(|| format!("{engine}: {name}"))?;
     }

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
 /// An open file of any format.
-#[wasm_bindgen(js_name = File)]
+#[wasm_bindgen(js_name = WasmFile)]
 pub struct JsFile {
     /// `None` once the file is closed.
     file: RefCell<Option<Rc<RemoteFile<WebSource>>>>,
@@ -36,14 +36,14 @@ pub struct JsFile {
 }
 
 /// A range of a file that is being read.
-#[wasm_bindgen(js_name = FileReader)]
+#[wasm_bindgen(js_name = WasmFileReader)]
 pub struct JsFileReader {
     reading: Reading<FileReader<WebSource>>,
     length: Option<u64>,
     reporter: Rc<ProgressReporter>,
 }
 
-#[wasm_bindgen(js_class = File)]
+#[wasm_bindgen(js_class = WasmFile)]
 impl JsFile {
     /// Opens a file. `source` and `options` are those of `openFile`, as `options/options.js` has checked and
     /// converted them.
@@ -136,7 +136,7 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, cache_name }.into())
 }
 
-#[wasm_bindgen(js_class = FileReader)]
+#[wasm_bindgen(js_class = WasmFileReader)]
 impl JsFileReader {
     /// Resolves to the next `length` bytes, or fewer at the end of the range, in a buffer that belongs to the caller.
     /// Without `length`, to all bytes of a range whose end is known.

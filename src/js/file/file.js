@@ -1,6 +1,6 @@
 // @ts-check
 // Files of any format, with the retries, the verification and the cache of a model's files.
-import { File as ModuleFile } from "../module/glue.js";
+import { WasmFile } from "../module/glue.js";
 import { checkAborted, untilAborted } from "../loader/abort.js";
 import { BlockCache } from "./blocks.js";
 import { lazyBlob } from "./blob.js";
@@ -18,7 +18,7 @@ import { storedFile } from "../cache/stored.js";
 import { byteStream } from "./stream.js";
 
 /** @import * as Api from "../weightstream.js" */
-/** @import { FileReader } from "../module/glue.js" */
+/** @import { WasmFileReader } from "../module/glue.js" */
 
 /** The default of `maxMemory`: blocks that were read by way of `blob()`, for reads that overlap. */
 const MAX_MEMORY_BYTES = 32 * 1024 * 1024;
@@ -65,7 +65,7 @@ async function open(source, given, first) {
     const ready = await withSignature(unsigned, source);
     const isPersisted = cachePersisted(ready.source, ready.options.cache);
     const how = first ? { ...ready.options, first } : ready.options;
-    const file = await settle(() => ModuleFile.open(ready.source, how));
+    const file = await settle(() => WasmFile.open(ready.source, how));
     const url = isResponse(source) ? source.url : ready.source;
     return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted: await isPersisted });
   };
@@ -89,7 +89,7 @@ export class RemoteFile {
 
   /**
    * @param {symbol} make
-   * @param {ModuleFile} file
+   * @param {WasmFile} file
    * @param {unknown} source
    * @param {{ maxMemory?: number | undefined, type?: string | undefined, isPersisted: boolean | undefined }} how
    */
@@ -229,7 +229,7 @@ export class RemoteFile {
    * @param {number} start
    * @param {number | undefined} end
    * @param {AbortSignal | undefined} signal
-   * @param {(reader: FileReader) => Promise<Uint8Array<ArrayBuffer>>} read
+   * @param {(reader: WasmFileReader) => Promise<Uint8Array<ArrayBuffer>>} read
    */
   async #read(start, end, signal, read) {
     const reader = callModule(() => this.#file.read(start, end, signal));

@@ -222,9 +222,9 @@ export interface CheckedFileOptions {
 }
 
 /** An open file of any format. */
-export class File {
+export class WasmFile {
   private constructor();
-  static open(source: CheckedSource, options: CheckedFileOptions): Promise<File>;
+  static open(source: CheckedSource, options: CheckedFileOptions): Promise<WasmFile>;
   readonly byteLength: number | undefined;
   readonly contentType: string | undefined;
   /** The name under which the file is cached; undefined if it is not at a URL. */
@@ -232,12 +232,12 @@ export class File {
   /** Whether what is downloaded is cached, as far as it is known. */
   readonly isCaching: boolean;
   readonly stats: Omit<FileStats, "cachePersisted">;
-  read(start: number, end?: number, signal?: AbortSignal): FileReader;
+  read(start: number, end?: number, signal?: AbortSignal): WasmFileReader;
   close(): void;
 }
 
 /** A range of a file that is being read. */
-export class FileReader {
+export class WasmFileReader {
   private constructor();
   /** The next `length` bytes; all bytes of the range without it. */
   fill(length?: number): Promise<Uint8Array<ArrayBuffer>>;

@@ -143,6 +143,7 @@ mod cache;
 mod codec;
 mod cursor;
 mod deferred;
+mod digest;
 pub mod dtype;
 pub mod error;
 mod fields;
@@ -178,6 +179,7 @@ pub mod source;
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 mod trust;
+mod values;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 mod window;

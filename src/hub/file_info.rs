@@ -2,8 +2,8 @@
 
 use super::listing::{is_commit, sha256_of};
 use super::{Address, Transport, reply_to};
+use crate::digest::Digest;
 use crate::error::Result;
-use crate::index::Digest;
 
 /// With this type, `resolve` describes the file instead of redirecting to it.
 const FILE_INFO: &str = "application/vnd.xet-fileinfo+json";

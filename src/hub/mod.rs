@@ -13,8 +13,8 @@ mod refusal;
 pub(crate) use address::Address;
 pub(crate) use redirect::Redirect;
 
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::names;
 use crate::retry::RetryPolicy;
 use crate::source::answer::status_error;

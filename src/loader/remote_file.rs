@@ -2,8 +2,8 @@
 //! cache that the files of a model have.
 
 use crate::codec::digest::{self, Hasher};
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
 use crate::loader::transfer::stats::Stats;

@@ -24,8 +24,8 @@ pub const PARTS: [Part; 3] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
-            "weightstream::format::values::cbor::",
-            "weightstream::format::values::msgpack::",
+            "weightstream::values::cbor::",
+            "weightstream::values::msgpack::",
             "weightstream::format::apr::apr1::",
             "weightstream::format::apr::aprn::",
             "weightstream::format::apr::wrapper::",

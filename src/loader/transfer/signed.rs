@@ -4,8 +4,8 @@
 //! therefore reads all of it once, compares its digest, and computes the digest of each block. Later reads, which may
 //! get their bytes from another response, are compared block by block.
 
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::loader::SignedDigests;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
 use crate::loader::transfer::seen_blocks::SeenBody;

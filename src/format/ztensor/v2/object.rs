@@ -6,10 +6,10 @@ use super::part::Part;
 use super::{check_name, named};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
-use crate::format::values::cbor::Cbor;
-use crate::format::values::described::{integers, text};
 use crate::index::values::ValueRule;
 use crate::index::{Component, Layout, Metadata, Tensor, sparse};
+use crate::values::cbor::Cbor;
+use crate::values::described::{integers, text};
 use serde_json::Value;
 
 const MAX_RANK: usize = 64;

@@ -3,12 +3,12 @@
 use super::super::blob::Findings;
 use super::super::dtypes::part_dtype;
 use super::ALIGNMENT;
-use crate::codec::digest::from_hex;
 use crate::codec::zstd;
+use crate::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
-use crate::format::values::described::{integer, integers, text};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
+use crate::values::described::{integer, integers, text};
 use serde_json::Value;
 use std::ops::Range;
 

@@ -3,10 +3,10 @@
 use super::file::Blob;
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::values::cbor_writer::{self as cbor, Cbor};
 use crate::format::ztensor::dtypes::{block_layout, long_name, spelling};
 use crate::index::{Component, Digest, Layout, Metadata, Tensor};
 use crate::output::metadata::as_text;
+use crate::values::cbor_writer::{self as cbor, Cbor};
 use minicbor::encode;
 use std::collections::BTreeMap;
 use std::convert::Infallible;

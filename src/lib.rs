@@ -175,6 +175,8 @@ pub mod signature;
 mod similar_names;
 mod sorting;
 pub mod source;
+#[cfg(any(target_arch = "wasm32", feature = "http", test))]
+mod status;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod testing;

@@ -1,7 +1,8 @@
 //! What a hub says about one file, where it does not describe the files of the repository.
 
 use super::listing::{is_commit, sha256_of};
-use super::{Address, Transport, reply_to};
+use super::request::reply_to;
+use super::{Address, Transport};
 use crate::digest::Digest;
 use crate::error::Result;
 

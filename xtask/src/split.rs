@@ -48,7 +48,7 @@ pub const PARTS: [Part; 3] = [
         paths: &[
             "weightstream::hub::listing::",
             "weightstream::hub::locate",
-            "weightstream::hub::reply_to",
+            "weightstream::hub::request::reply_to",
             "weightstream::js::file::",
             "weightstream::js::reading::",
             "weightstream::js::tensor_reader::",

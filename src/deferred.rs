@@ -1,8 +1,6 @@
 //! The parts of the npm package's module that are loaded only when something needs them. `xtask/src/split.rs` splits
 //! the module. Outside of the npm package, no code is deferred.
 
-use crate::window::Stop;
-
 /// The code of one part of the module, besides the main part, which every page loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
@@ -45,15 +43,3 @@ mod state {
 
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
 pub(crate) use state::{is_loaded, set_loaded};
-
-/// Checks that the deferred code of formats can be called.
-///
-/// # Errors
-/// [`Stop::Deferred`] if it must be loaded first.
-pub(crate) fn check() -> Result<(), Stop> {
-    #[cfg(all(target_arch = "wasm32", feature = "js"))]
-    if !is_loaded(Code::Formats) {
-        return Err(Stop::Deferred);
-    }
-    Ok(())
-}

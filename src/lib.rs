@@ -144,6 +144,7 @@ mod cache;
 mod codec;
 mod cursor;
 mod deferred;
+mod digest;
 pub mod dtype;
 pub mod error;
 mod fields;
@@ -175,10 +176,13 @@ pub mod signature;
 mod similar_names;
 mod sorting;
 pub mod source;
+#[cfg(any(target_arch = "wasm32", feature = "http", test))]
+mod status;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 mod trust;
+mod values;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 mod window;

@@ -1,8 +1,8 @@
 //! Computes digests incrementally, and compares them with the values that files state.
 
 use super::crc32;
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Algorithm, Digest};
 use sha2::Digest as _;
 use std::hash::Hasher as _;
 #[cfg(feature = "xxh3")]
@@ -125,80 +125,15 @@ pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     }
 }
 
-/// Decodes hexadecimal text. Returns `None` if it does not have exactly two digits for each of `N` bytes.
-pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    let bytes: Vec<u8> = pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect();
-    bytes.try_into().ok().filter(|_| rest.is_empty())
-}
-
-/// Parses `sha256:…`, `blake3:…`, `crc32:…` or `crc32c:…`, with the value in hexadecimal.
-impl std::str::FromStr for Digest {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let (algorithm, hex) = text.split_once(':').unwrap_or_default();
-        let digest = match algorithm {
-            "crc32" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32),
-            #[cfg(feature = "crc32c")]
-            "crc32c" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32c),
-            "sha256" => from_hex(hex).map(Digest::Sha256),
-            "blake3" => from_hex(hex).map(Digest::Blake3),
-            _ => None,
-        };
-        digest.ok_or_else(|| {
-            let error = Error::new(ErrorKind::InvalidArgument, format!("\"{text}\" is not a digest"));
-            error.advise("Write it as sha256:, blake3:, crc32: or crc32c: followed by all of its hexadecimal digits.")
-        })
-    }
-}
-
-impl Digest {
-    /// The name of the algorithm, as in `verified`.
-    pub fn algorithm(self) -> Algorithm {
-        match self {
-            Digest::Crc32(_) => Algorithm::Crc32,
-            #[cfg(feature = "crc32c")]
-            Digest::Crc32c(_) => Algorithm::Crc32c,
-            #[cfg(feature = "xxh3")]
-            Digest::Xxh3(_) => Algorithm::Xxh3,
-            Digest::Sha256(_) => Algorithm::Sha256,
-            Digest::Blake3(_) => Algorithm::Blake3,
-        }
-    }
-}
-
-/// Writes the value in hexadecimal, without the algorithm.
-impl std::fmt::Display for Digest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Digest::Crc32(crc) => write!(f, "{crc:08x}"),
-            #[cfg(feature = "crc32c")]
-            Digest::Crc32c(crc) => write!(f, "{crc:08x}"),
-            #[cfg(feature = "xxh3")]
-            Digest::Xxh3(hash) => write!(f, "{hash:016x}"),
-            Digest::Sha256(bytes) | Digest::Blake3(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
-        }
-    }
-}
-
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use crate::digest::from_hex;
 
     #[allow(clippy::unwrap_used, reason = "a test")]
     fn hex<const N: usize>(text: &str) -> [u8; N] {
         from_hex(text).unwrap_or([0; N])
-    }
-
-    #[test]
-    fn accepts_only_hexadecimal_of_the_exact_length() {
-        assert_eq!(from_hex("0aFf"), Some([10, 255]));
-        for wrong in ["0aF", "0aFf0", "0aFf00", "0aFg", "+aff", "0äff", ""] {
-            assert_eq!(from_hex::<2>(wrong), None, "{wrong}");
-        }
     }
 
     /// The published check values and test vectors of the algorithms.
@@ -224,18 +159,6 @@ mod tests {
             rest.update(second);
             assert_eq!(whole.append(rest, second.len() as u64), Hasher::can_append(stated));
             assert_eq!(whole.finish() == stated, Hasher::can_append(stated) || bytes.is_empty());
-        }
-    }
-
-    #[test]
-    fn parses_digests_with_their_algorithm() {
-        let spelled =
-            [("crc32", Digest::Crc32(0xa)), ("crc32c", Digest::Crc32c(0xb)), ("sha256", Digest::Sha256([7; 32]))];
-        for (algorithm, digest) in spelled.into_iter().chain([("blake3", Digest::Blake3([0xfe; 32]))]) {
-            assert_eq!(format!("{algorithm}:{digest}").parse(), Ok(digest));
-        }
-        for wrong in ["", "sha256", "sha256:", "crc32:0000000", "md5:00000000", "crc32:0000000g", "blake3:00"] {
-            assert_eq!(wrong.parse::<Digest>().unwrap_err().kind, ErrorKind::InvalidArgument, "{wrong}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! Page digests of a byte range of a file: parts of the range can be verified independently.
 
 use crate::codec::digest::{self, Hasher};
+use crate::digest::Digest;
 use crate::error::{Result, malformed};
-use crate::index::Digest;
 use std::ops::Range;
 use std::sync::Arc;
 

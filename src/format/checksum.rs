@@ -1,6 +1,6 @@
 //! Checksums that cover more of a file than one tensor.
 
-use crate::index::Digest;
+use crate::digest::Digest;
 use std::ops::Range;
 
 /// A checksum over a byte range of a file. It can be compared only after the whole range has been read.

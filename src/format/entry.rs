@@ -140,7 +140,7 @@ impl Parser {
     /// The parser itself, if its code is loaded.
     pub(super) fn loaded(&'static self) -> Result<&'static Parser, Stop> {
         if self.is_deferred {
-            crate::deferred::check()?;
+            super::deferred::check()?;
         }
         Ok(self)
     }

@@ -1,7 +1,7 @@
 //! Files that weightstream does not read: the error names their kind and what to do with them.
 
-use super::values::json;
 use crate::error::{Error, ErrorKind};
+use crate::values::json;
 use crate::window::{Stop, Window};
 
 /// The number of bytes at the start of a file that show its kind. The magic of tar is the farthest, at byte 257.

@@ -29,11 +29,11 @@
 //! `cargo xtask fuzz foo` fuzzes its parser, `cargo xtask build` reports its size.
 
 mod checksum;
+mod deferred;
 mod entry;
 mod foreign;
 pub(crate) mod ggml;
 pub(crate) use foreign::{HEAD_BYTES, check_headerless};
-pub(crate) mod values;
 
 #[cfg(feature = "aero")]
 pub mod aero;
@@ -61,10 +61,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::padding::PaddingCheck;
 use crate::index::publication::Publication;
 use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
+use crate::values::{budget::Budget, json};
 use crate::window::{Stop, Window};
 use entry::{Detection, Parser};
 use std::borrow::Borrow;
-use values::{budget::Budget, json};
 
 /// Lists the formats: the Cargo feature and the module of each.
 ///

@@ -1,9 +1,10 @@
 //! What a hub says about one file, where it does not describe the files of the repository.
 
 use super::listing::{is_commit, sha256_of};
-use super::{Address, Transport, reply_to};
+use super::request::reply_to;
+use super::{Address, Transport};
+use crate::digest::Digest;
 use crate::error::Result;
-use crate::index::Digest;
 
 /// With this type, `resolve` describes the file instead of redirecting to it.
 const FILE_INFO: &str = "application/vnd.xet-fileinfo+json";

@@ -2,8 +2,8 @@
 //!
 //! Source: `GET /api/models/{owner}/{name}/revision/{revision}?blobs=true` of the Hub API.
 
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::model::finder::{self, Content, Found};
 use crate::similar_names;
 use serde_json::Value;

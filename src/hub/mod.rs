@@ -9,16 +9,21 @@ mod file_info;
 mod listing;
 mod redirect;
 mod refusal;
+mod reply;
+mod request;
 
 pub(crate) use address::Address;
 pub(crate) use redirect::Redirect;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use reply::PIECE_BYTES;
+pub(crate) use reply::Reply;
+pub(crate) use request::Transport;
 
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::names;
-use crate::retry::RetryPolicy;
-use crate::source::answer::status_error;
 use listing::Listing;
+use request::reply_to;
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
@@ -49,67 +54,6 @@ impl Default for Hub {
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hub").field("endpoint", &self.endpoint).field("has_token", &self.token.is_some()).finish()
-    }
-}
-
-/// Sends the requests of this module.
-pub(crate) trait Transport {
-    /// Requests a URL of the hub with the token. A response of any status is a [`Reply`]. Reads bodies of JSON and
-    /// plain text only, as far as [`Reply::can_take`].
-    async fn get(&self, url: &str, accept: &str) -> Result<Reply>;
-
-    async fn pause(&self, delay_ms: u64);
-
-    fn random(&self) -> f64;
-}
-
-/// The list of files of a repository with 100,000 files has 20 MB.
-const MAX_BODY_BYTES: u64 = 64 << 20;
-
-/// How much of a body is read at a time.
-#[cfg(target_arch = "wasm32")]
-pub(crate) const PIECE_BYTES: u64 = 256 << 10;
-
-/// A response of a hub.
-#[derive(Debug, Default)]
-pub(crate) struct Reply {
-    status: u16,
-    content_type: String,
-    commit: Option<String>,
-    linked_etag: Option<String>,
-    error_code: Option<String>,
-    error_message: Option<String>,
-    retry_after_ms: Option<u64>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Reply {
-    pub(crate) fn new(status: u16, retry_after_ms: Option<u64>, header: impl Fn(&str) -> Option<String>) -> Self {
-        Reply {
-            status,
-            content_type: header("Content-Type").unwrap_or_default(),
-            commit: header("X-Repo-Commit"),
-            linked_etag: header("X-Linked-ETag"),
-            error_code: header("X-Error-Code"),
-            error_message: header("X-Error-Message"),
-            retry_after_ms,
-            body: Vec::new(),
-        }
-    }
-
-    /// Whether the body is wanted.
-    pub(crate) fn is_text(&self) -> bool {
-        let kind = self.content_type.split(';').next().unwrap_or_default().trim();
-        self.status == 200 && (kind.ends_with("json") || kind == "text/plain")
-    }
-
-    /// Whether the body stays within the limit if `count` bytes are added. Otherwise it is dropped.
-    pub(crate) fn can_take(&mut self, count: u64) -> bool {
-        let can = self.body.len() as u64 + count <= MAX_BODY_BYTES;
-        if !can {
-            self.body.clear();
-        }
-        can
     }
 }
 
@@ -219,35 +163,6 @@ pub(crate) async fn locate(address: &Address, transport: &impl Transport) -> Res
 async fn list(address: &Address, transport: &impl Transport) -> Result<Option<Listing>> {
     let reply = reply_to(address, &address.listing(), "application/json", transport).await?;
     Ok(Listing::parse(&reply.body).filter(|_| reply.status == 200))
-}
-
-/// Sends a request until a response arrives that is not transient.
-///
-/// # Errors
-/// `HTTP` for a response that denies access to the repository; those of the transport.
-async fn reply_to(address: &Address, url: &str, accept: &str, transport: &impl Transport) -> Result<Reply> {
-    let policy = RetryPolicy::default();
-    let mut failures = 0;
-    loop {
-        let error = match transport.get(url, accept).await {
-            Ok(reply) => {
-                if let Some(error) = refusal::refusal(address, &reply) {
-                    return Err(error.in_file(&address.unpinned()));
-                }
-                let error = status_error(reply.status, reply.retry_after_ms);
-                if !error.is_transient {
-                    return Ok(reply);
-                }
-                error
-            }
-            Err(error) => error,
-        };
-        failures += 1;
-        match policy.delay_ms(&error, failures, false, transport.random()) {
-            Some(delay_ms) => transport.pause(delay_ms).await,
-            None => return Err(error.in_file(url)),
-        }
-    }
 }
 
 fn no_api(address: &Address, what: &str) -> Error {

@@ -2,8 +2,8 @@
 
 use super::{check_part_count, part_path};
 use crate::error::{Error, Result, malformed};
-use crate::format::values::json::shown;
 use crate::sorting::sort;
+use crate::values::json::shown;
 use serde_json::Value;
 use std::ops::Range;
 

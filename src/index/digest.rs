@@ -1,24 +1,7 @@
-//! Digests of components and files.
+//! Expected digests of components.
 
 use super::Encoding;
-
-/// A checksum or digest, as stated in a file or pinned by the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Digest {
-    /// CRC-32/IEEE.
-    Crc32(u32),
-    /// CRC-32C (Castagnoli).
-    #[cfg(feature = "crc32c")]
-    Crc32c(u32),
-    /// XXH3 with its 64-bit output.
-    #[cfg(feature = "xxh3")]
-    Xxh3(u64),
-    /// SHA-256.
-    Sha256([u8; 32]),
-    /// BLAKE3 with its ordinary 256-bit output.
-    Blake3([u8; 32]),
-}
+use crate::digest::Digest;
 
 /// The expected digest of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +18,6 @@ impl ComponentDigest {
     pub fn content(&self, encoding: Encoding) -> Option<&Digest> {
         let is_stored = self.over == DigestedBytes::Stored || encoding == Encoding::Raw;
         (is_stored && self.digest.is_strong()).then_some(&self.digest)
-    }
-}
-
-impl Digest {
-    /// Whether the algorithm is collision-resistant, so that the digest identifies the bytes.
-    pub fn is_strong(&self) -> bool {
-        matches!(self, Digest::Sha256(_) | Digest::Blake3(_))
     }
 }
 

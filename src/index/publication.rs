@@ -2,13 +2,13 @@
 
 use super::copies::{self, Copies};
 use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
-use crate::codec::digest::from_hex;
+use crate::digest::from_hex;
 use crate::error::{Result, malformed};
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
-use crate::format::values::budget::Budget;
+use crate::values::budget::Budget;
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
-use crate::format::values::json;
-use crate::format::values::json::shown;
+use crate::values::json;
+use crate::values::json::shown;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;

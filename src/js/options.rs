@@ -2,10 +2,10 @@
 
 use super::failure;
 use crate::cache::{CacheOption, UserCache};
+use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::Hub;
-use crate::index::Digest;
 use crate::loader::{self, Digests, Order, SignedDigests, TensorRequest, TensorsRequest};
 use crate::names;
 use crate::retry::RetryPolicy;

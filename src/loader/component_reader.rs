@@ -3,11 +3,12 @@
 use crate::codec::ComponentDecoder;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
+use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
+use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::{RangeReader, truncated_error};
-use crate::loader::{BufferOf, Loader};
-use crate::source::{Buffer, Source};
+use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::truncated::cut;
+use crate::source::{Buffer, BufferOf, Source};
 use std::ops::Range;
 use std::rc::Rc;
 

@@ -1,9 +1,10 @@
 //! The record of a published file: what the manifest and later runs need to know about it.
 
-use crate::codec::digest::{digest_of, from_hex};
+use crate::codec::digest::digest_of;
+use crate::digest::Digest;
+use crate::digest::from_hex;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
-use crate::output::target::ShardFile;
+use crate::output::file::ShardFile;
 use crate::write::plan::Plan;
 use crate::write::{ConvertOptions, Input};
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 
 use super::invalid;
 use crate::codec::digest::Hasher;
+use crate::digest::Digest;
 use crate::error::Result;
-use crate::index::{Algorithm, Digest};
 use std::collections::BTreeMap;
 
 /// The files that a verified signature lists, by their paths relative to the signed folder. The path of a signed single

@@ -2,8 +2,8 @@
 
 use super::{PrivateKey, SignedFile, Statement, bundle, invalid};
 use crate::codec::digest::Hasher;
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::progress::Progress;
 use std::collections::HashSet;
 use std::fs::{self, File};

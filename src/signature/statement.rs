@@ -1,8 +1,8 @@
 //! What a signature states: the names and digests of the files of a model.
 
 use super::SignedFiles;
+use crate::digest::Digest;
 use crate::error::Result;
-use crate::index::Digest;
 
 /// What a signature states about a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

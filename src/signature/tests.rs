@@ -1,7 +1,7 @@
 //! Tests of bundles and statements. `e2e` tests them against the reference implementation.
 
 use super::*;
-use crate::index::Digest;
+use crate::digest::Digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use p256::elliptic_curve::Generate;

@@ -3,6 +3,7 @@
 use super::RangeResponse;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
+use crate::status::status_error;
 use std::ops::Range;
 
 /// The head of an HTTP response, with the headers that are readable.
@@ -208,21 +209,6 @@ pub(crate) fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64
     };
     let end = last.checked_add(1)?;
     (first < end).then_some((first..end, length))
-}
-
-/// The error for an unsuccessful status.
-pub(crate) fn status_error(status: u16, retry_after_ms: Option<u64>) -> Error {
-    let (what, advice) = match status {
-        401 | 403 => ("the server denies access", "Provide valid credentials, or a URL that has not expired."),
-        404 | 410 => ("the file does not exist on the server", "Check the URL."),
-        429 => ("the server limits the request rate", "Wait a while, then try again."),
-        500..=599 => ("the server failed", "Try again later, or from another host."),
-        _ => ("the server did not send the file", "Check the URL."),
-    };
-    let mut error = Error::new(ErrorKind::Http, what).with_status(status).advise(advice);
-    error.is_transient = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
-    error.context.retry_after_ms = retry_after_ms;
-    error
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

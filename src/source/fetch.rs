@@ -13,9 +13,9 @@ use crate::browser::csp;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "web-workers")]
 use crate::cache::key::partition;
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
-use crate::index::Digest;
 use hub::Header;
 use js_sys::{Date, Function, Promise, Reflect};
 use std::cell::{Cell, OnceCell};

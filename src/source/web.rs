@@ -15,10 +15,10 @@ use crate::browser::type_tag::tag;
 use crate::cache::CacheOption;
 #[cfg(feature = "js")]
 use crate::deferred::Code;
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "web-workers")]
 use crate::index::CopiedRange;
-use crate::index::Digest;
 #[cfg(feature = "web-workers")]
 use futures::FutureExt;
 #[cfg(all(feature = "js", feature = "web-workers"))]

@@ -10,9 +10,9 @@ mod tests;
 pub(crate) use sums::Sums;
 
 use crate::codec::digest;
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Expected, RangeChecksum};
-use crate::index::Digest;
 use std::ops::Range;
 
 /// How error messages name the digest that the manifest states.

@@ -1,7 +1,7 @@
 //! Digests of ranges of a file, computed while it is read.
 
 use crate::codec::digest::Hasher;
-use crate::index::Digest;
+use crate::digest::Digest;
 use std::ops::Range;
 
 /// Digests of ranges of a file. Bytes may be added in any order, and more than once.

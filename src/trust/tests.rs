@@ -3,8 +3,8 @@
 
 use super::{FilePlan, StatedDigests, Sums};
 use crate::codec::digest::digest_of;
+use crate::digest::Digest;
 use crate::format::{Expected, RangeChecksum};
-use crate::index::Digest;
 use proptest::prelude::*;
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 
 use crate::browser::message::{Body, Fields};
 use crate::codec::cast::Conversion;
-use crate::codec::digest::from_hex;
+use crate::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
 use crate::index::values::ValueRule;

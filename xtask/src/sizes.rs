@@ -18,8 +18,8 @@ const SHARED: [(&str, &[&str]); 6] = [
     ("crc32c", &["weightstream_kernels::crc::crc32c", "crc32c::"]),
     ("lz4", &["weightstream::codec::lz4", "lz4_flex::", "weightstream_kernels::lz4"]),
     ("xxh3", &["twox_hash::"]),
-    ("cbor", &["weightstream::format::values::cbor::", "minicbor::"]),
-    ("msgpack", &["weightstream::format::values::msgpack::", "rmp::"]),
+    ("cbor", &["weightstream::values::cbor::", "minicbor::"]),
+    ("msgpack", &["weightstream::values::msgpack::", "rmp::"]),
     ("zstd", &["weightstream::codec::zstd::", "structured_zstd::"]),
 ];
 

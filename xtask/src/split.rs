@@ -24,8 +24,8 @@ pub const PARTS: [Part; 3] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
-            "weightstream::format::values::cbor::",
-            "weightstream::format::values::msgpack::",
+            "weightstream::values::cbor::",
+            "weightstream::values::msgpack::",
             "weightstream::format::apr::apr1::",
             "weightstream::format::apr::aprn::",
             "weightstream::format::apr::wrapper::",
@@ -48,7 +48,7 @@ pub const PARTS: [Part; 3] = [
         paths: &[
             "weightstream::hub::listing::",
             "weightstream::hub::locate",
-            "weightstream::hub::reply_to",
+            "weightstream::hub::request::reply_to",
             "weightstream::js::file::",
             "weightstream::js::reading::",
             "weightstream::js::tensor_reader::",

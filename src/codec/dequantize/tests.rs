@@ -4,7 +4,7 @@
 use super::*;
 use crate::codec::cast::Cast;
 use crate::codec::digest;
-use crate::index::Digest;
+use crate::digest::Digest;
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};

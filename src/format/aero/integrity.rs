@@ -3,12 +3,13 @@
 //! shard.
 
 use super::toc::{Chunk, ENTRY_BYTES, Toc};
-use crate::codec::digest::{self, Hasher, from_hex};
+use crate::codec::digest::{self, Hasher};
 use crate::codec::pages::Pages;
+use crate::digest::from_hex;
 use crate::error::malformed;
-use crate::format::values::budget::Budget;
-use crate::format::values::msgpack::MessagePack;
 use crate::index::{Digest, PageTable};
+use crate::values::budget::Budget;
+use crate::values::msgpack::MessagePack;
 use crate::window::{Stop, Window};
 use serde_json::Value;
 use std::collections::HashMap;

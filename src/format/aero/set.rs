@@ -5,11 +5,11 @@
 //! by name.
 
 use super::toc::{NAME, unsupported};
-use crate::codec::digest::from_hex;
+use crate::digest::from_hex;
 use crate::error::{Result, malformed};
-use crate::format::values::json::shown;
 use crate::index::{Catalog, Digest, Manifest, Metadata, Part, check_part_count, part_path};
 use crate::names;
+use crate::values::json::shown;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 

@@ -2,14 +2,14 @@
 
 use super::integrity;
 use super::toc::{Chunk, Toc};
-use crate::codec::digest::from_hex;
+use crate::digest::from_hex;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
 use crate::format::ggml;
-use crate::format::values::budget::Budget;
-use crate::format::values::described::{integer, integers, text};
-use crate::format::values::msgpack::MessagePack;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, PageTable, Tensor};
+use crate::values::budget::Budget;
+use crate::values::described::{integer, integers, text};
+use crate::values::msgpack::MessagePack;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::Range;

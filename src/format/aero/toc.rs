@@ -1,12 +1,12 @@
 //! Reads the header, the table of contents and the names, and the content of metadata chunks.
 
 use crate::codec::{digest, zstd};
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::values::budget::Budget;
-use crate::format::values::input::Input;
-use crate::index::Digest;
 use crate::sorting::sort;
+use crate::values::budget::Budget;
+use crate::values::input::Input;
 use crate::window::{Stop, Window};
 use std::ops::Range;
 

@@ -4,8 +4,8 @@
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::ggml;
-use crate::format::values::json::shown;
 use crate::index::Metadata;
+use crate::values::json::shown;
 use serde_json::Value;
 
 /// The code in the index. The specification defines no code above 20.

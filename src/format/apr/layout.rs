@@ -2,9 +2,9 @@
 
 use super::head::crc32_before;
 use super::{apr1, aprn, draft, shipped, wrapper};
-use crate::deferred;
 use crate::error::Result;
 use crate::format::checksum::RangeChecksum;
+use crate::format::deferred;
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
 

@@ -2,10 +2,10 @@
 //! (`v2::ShardManifest`). The two differ in the names of their keys. weightstream adds the SHA-256 of each shard.
 
 use super::head::NAME;
-use crate::codec::digest::from_hex;
+use crate::digest::from_hex;
 use crate::error::{Result, malformed};
-use crate::format::values::json::shown;
 use crate::index::{Digest, Manifest, Part, check_part_count, part_path, saturating_sum};
+use crate::values::json::shown;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 

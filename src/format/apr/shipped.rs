@@ -15,9 +15,9 @@ use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
 use crate::format::checksum::RangeChecksum;
-use crate::format::values::budget::Budget;
-use crate::format::values::json;
 use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tied_tensors};
+use crate::values::budget::Budget;
+use crate::values::json;
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
 

@@ -3,9 +3,9 @@
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::values::cbor::Cbor;
-use crate::format::values::json::shown;
 use crate::index::{Component, Index, Metadata, Parsed, Tensor, check_tensors};
+use crate::values::cbor::Cbor;
+use crate::values::json::shown;
 use crate::window::{Stop, Window};
 use serde_json::Value;
 use std::collections::HashMap;

@@ -9,9 +9,9 @@ use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::values::budget::Budget;
-use crate::format::values::json;
 use crate::index::{Component, Index, Metadata, Tensor, check_tensors};
+use crate::values::budget::Budget;
+use crate::values::json;
 use crate::window::{Stop, Window};
 use serde_json::Value;
 

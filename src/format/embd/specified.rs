@@ -13,9 +13,9 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
 use crate::format::checksum::{Expected, RangeChecksum};
-use crate::format::values::budget::Budget;
-use crate::format::values::json;
 use crate::index::{Component, Index, Metadata, Tensor, check_tensors, next_start};
+use crate::values::budget::Budget;
+use crate::values::json;
 use crate::window::{Stop, Window};
 use std::ops::Range;
 

@@ -3,9 +3,9 @@
 
 use super::head::Head;
 use crate::error::{Error, ErrorKind, malformed};
-use crate::format::values::budget::{Budget, max_values};
-use crate::format::values::json::{self, float};
 use crate::index::{LongArray, Metadata, Strings};
+use crate::values::budget::{Budget, max_values};
+use crate::values::json::{self, float};
 use crate::window::{Stop, Window};
 use serde_json::Value;
 

@@ -5,10 +5,10 @@ use super::metadata;
 use crate::dtype::{self, Block, Dtype, UNKNOWN_GGML_TYPE, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::ggml;
-use crate::format::values::budget::Budget;
-use crate::format::values::json::shown;
 use crate::index::split::Split;
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors, next_start};
+use crate::values::budget::Budget;
+use crate::values::json::shown;
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
 

@@ -5,8 +5,8 @@ use super::paths::{AttributePath, Attributes, check_path, function_prefix, train
 use super::protobuf::{Field, Message, Value, name, text};
 use super::tensor::{STRING, TensorProto};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::values::budget::Budget;
 use crate::index::{DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors, part_path};
+use crate::values::budget::Budget;
 use crate::window::{Stop, Window};
 use serde_json::Value as Json;
 use std::collections::HashMap;

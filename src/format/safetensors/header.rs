@@ -3,9 +3,9 @@
 use super::cursor::{Cursor, Stop};
 use super::entry::Entry;
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::format::values::budget::Budget;
-use crate::format::values::json;
 use crate::index::{Metadata, Tensors};
+use crate::values::budget::Budget;
+use crate::values::json;
 use crate::window::Pieces;
 use serde::de::IgnoredAny;
 use serde_json::Value;

@@ -2,8 +2,8 @@
 
 use super::header::Header;
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::format::values::budget::Budget;
 use crate::index::{Index, Manifest, Parsed, Part, Tensors, check_part_count, part_path};
+use crate::values::budget::Budget;
 use crate::window::{Content, Stop, Window};
 use serde_json::{Map, Value};
 use std::collections::HashMap;

@@ -1,11 +1,11 @@
 //! Converts the description of a blob in an index to a component of a tensor.
 
-use crate::codec::digest::from_hex;
 use crate::codec::zstd;
+use crate::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
-use crate::format::values::described::integer;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
+use crate::values::described::integer;
 use serde_json::Value;
 
 /// The recommended alignment of blobs.

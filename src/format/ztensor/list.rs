@@ -4,9 +4,9 @@ use super::blob::{Blob, Findings};
 use super::contents::Contents;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
-use crate::format::values::cbor::Cbor;
-use crate::format::values::described::{integers, text};
 use crate::index::{Layout, Metadata, Tensor};
+use crate::values::cbor::Cbor;
+use crate::values::described::{integers, text};
 use serde_json::Value;
 
 /// The keys of a tensor that are parsed. All other keys become attributes.

@@ -6,9 +6,9 @@ use super::dtypes::{block_dtype, byte_length, logical_dtype, main_component, sto
 use super::list::dtype_of;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
-use crate::format::values::cbor::Cbor;
-use crate::format::values::described::{integer, integers, text};
 use crate::index::{Component, Layout, Metadata, Tensor, sparse};
+use crate::values::cbor::Cbor;
+use crate::values::described::{integer, integers, text};
 use serde_json::Value;
 
 pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents> {

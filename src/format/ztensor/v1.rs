@@ -4,8 +4,8 @@ use super::blob::Findings;
 use super::contents::{Contents, MAGIC_BYTES, MAX_MANIFEST_BYTES, too_large};
 use super::{list, manifest};
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::format::values::cbor::Cbor;
 use crate::index::check_tied_tensors;
+use crate::values::cbor::Cbor;
 use crate::window::{Stop, Window};
 use std::ops::Range;
 

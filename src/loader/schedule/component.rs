@@ -1,15 +1,16 @@
 //! Reads one component, and decodes and digests it as it arrives, on this thread or on another.
 
 use crate::error::Result;
-use crate::index::{Algorithm, Component, ComponentDigest};
-use crate::loader::BufferOf;
+use crate::index::{Component, ComponentDigest};
 use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::schedule::offload::{PendingComponent, ready};
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::Target;
-use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, truncated_error};
+use crate::loader::transfer::SCRATCH_BYTES;
+use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader};
+use crate::loader::transfer::truncated::cut;
 use crate::plan::WantedRange;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use futures::future::FutureExt;
 use std::ops::Range;
 use std::rc::Rc;

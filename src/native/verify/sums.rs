@@ -3,7 +3,7 @@
 
 use crate::codec::blake3_tree::{self, CHUNK_BYTES, PartHasher, Subtrees};
 use crate::codec::crc32::Crc32Parts;
-use crate::index::Digest;
+use crate::digest::Digest;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

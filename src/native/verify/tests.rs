@@ -3,8 +3,8 @@
 use super::sums::{Computed, Part, limit_depth};
 use super::task::Task;
 use crate::codec::blake3_tree::CHUNK_BYTES;
+use crate::digest::Digest;
 use crate::format::{Expected, aero};
-use crate::index::Digest;
 use crate::native::file::TensorFile;
 use crate::testing::model::{Folder, noise, safetensors_file};
 use crate::write::{Compression, ConvertOptions};

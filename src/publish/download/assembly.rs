@@ -3,8 +3,8 @@
 use super::folder::Folder;
 use super::{check_cancelled, receive};
 use crate::codec::digest::Hasher;
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::index::publication::Publication;
 use crate::loader::RemoteFile;
 use crate::output::file::PartialFile;

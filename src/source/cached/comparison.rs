@@ -3,8 +3,8 @@
 
 use crate::browser::timer::pause;
 use crate::codec::digest::{Hasher, compare};
+use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use crate::source::fetch::FetchSource;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::{Body, Buffer, RangeResponse};

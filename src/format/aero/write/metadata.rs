@@ -1,6 +1,6 @@
 //! The metadata of an AERO file: MJSN, and `model` in the manifest.
 
-use crate::codec::digest::from_hex;
+use crate::digest::from_hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::aero::toc::NAME;
 use crate::index::Metadata;

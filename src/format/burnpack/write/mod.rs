@@ -8,7 +8,6 @@
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::burnpack::parse::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES, parse_dtype};
-use crate::format::values::cbor_writer::{self as cbor, Cbor};
 use crate::index::{Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
@@ -16,6 +15,7 @@ use crate::output::metadata;
 use crate::output::origin::Changes;
 use crate::output::target::{CAST, ShardPosition, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
+use crate::values::cbor_writer::{self as cbor, Cbor};
 use minicbor::encode;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -5,7 +5,6 @@ use super::types::{self, Type, U16, U32};
 use super::values::{encode, natural_type, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::gguf::parse::{DEFAULT_ALIGNMENT, MAGIC, NAME, parse};
-use crate::format::values::json::shown;
 use crate::index::{Metadata, Parsed};
 use crate::output::losses::Losses;
 use crate::output::metadata::{self, GGUF_FILE_KEYS, as_object};
@@ -13,6 +12,7 @@ use crate::output::origin::Changes;
 use crate::output::target::ShardPosition;
 use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::Settings;
+use crate::values::json::shown;
 use crate::window::{Stop, Window};
 use serde_json::Value;
 

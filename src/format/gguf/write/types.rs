@@ -4,9 +4,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::gguf::head::Head;
 use crate::format::gguf::metadata::{ARRAY, STRING, byte_length_of};
-use crate::format::values::json::shown;
 use crate::index::Metadata;
 use crate::output::metadata::{GGUF_FILE_KEYS, GGUF_TYPES_KEY};
+use crate::values::json::shown;
 use crate::window::{Stop, Window};
 use serde_json::{Number, Value};
 

@@ -2,14 +2,14 @@
 
 use super::super::blob::Findings;
 use super::super::dtypes::{block_dtype, byte_length, main_component};
+use super::names::{check_name, named};
 use super::part::Part;
-use super::{check_name, named};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
-use crate::format::values::cbor::Cbor;
-use crate::format::values::described::{integers, text};
 use crate::index::values::ValueRule;
 use crate::index::{Component, Layout, Metadata, Tensor, sparse};
+use crate::values::cbor::Cbor;
+use crate::values::described::{integers, text};
 use serde_json::Value;
 
 const MAX_RANK: usize = 64;

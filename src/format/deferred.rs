@@ -1,0 +1,17 @@
+//! Stops parsers whose code is in a part of the npm package's module that is not loaded yet.
+
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+use crate::deferred;
+use crate::window::Stop;
+
+/// Checks that the deferred code of formats can be called.
+///
+/// # Errors
+/// [`Stop::Deferred`] if it must be loaded first.
+pub(super) fn check() -> Result<(), Stop> {
+    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    if !deferred::is_loaded(deferred::Code::Formats) {
+        return Err(Stop::Deferred);
+    }
+    Ok(())
+}

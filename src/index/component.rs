@@ -1,0 +1,118 @@
+//! Components: the ranges of files that tensors are made of.
+
+use super::ComponentDigest;
+use super::values::ValueRule;
+use crate::dtype::Dtype;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The role of a dense tensor's component.
+pub(crate) const DATA: &str = "data";
+
+/// A range of a file that contains a tensor, or a part of one.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Component {
+    /// The role in the tensor: `data`, `values`, `indices` …
+    pub role: Cow<'static, str>,
+    /// The type of the elements.
+    pub dtype: Dtype,
+    /// The range of the stored bytes in the file.
+    pub range: Range<u64>,
+    /// How the elements are encoded.
+    pub encoding: Encoding,
+    /// The decoded length in bytes; `None` if the format does not state it (zstd without a content size).
+    pub decoded_length: Option<u64>,
+    /// The maximum decoded length in bytes, if `decoded_length` is `None` and layout and shape determine a maximum.
+    pub max_decoded_length: Option<u64>,
+    /// The digest of the component, if the file has one.
+    pub digest: Option<ComponentDigest>,
+    /// The digests of the pages that contain the bytes, if the file has them. They verify partial reads.
+    pub pages: Option<Box<PageTable>>,
+    /// The rule for the decoded values, if the format has one.
+    pub(crate) rule: Option<ValueRule>,
+}
+
+/// The location of the page digests of a range of the file. The digests are read when they are needed: see
+/// [`page_digests`](crate::format::page_digests).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PageTable {
+    /// The range of the file that is divided into pages.
+    pub over: Range<u64>,
+    /// The range of the file that contains the digests.
+    pub at: Range<u64>,
+}
+
+/// How the elements of a component are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// Not encoded: the stored bytes are the decoded bytes.
+    Raw,
+    /// The bytes of each number are in the opposite order of the decoded ones. Stored byte `n` belongs to the same
+    /// element as decoded byte `n`. A number is as wide as an element of the dtype's
+    /// [`ArrayKind`](crate::dtype::ArrayKind), so a complex element is two numbers.
+    BigEndian,
+    /// LZ4 in APR v2: blocks of at most 64 KiB, each preceded by its stored length as a u32.
+    #[cfg(feature = "lz4")]
+    Lz4Blocks,
+    /// One LZ4 block of any length, preceded by its decoded length as a u32.
+    #[cfg(feature = "lz4")]
+    Lz4Block,
+    /// Packed varints of Protobuf, one for each element (two 4-bit elements, four 2-bit elements).
+    #[cfg(feature = "onnx")]
+    Varint,
+    /// Zstandard frames, one or more.
+    #[cfg(feature = "zstd")]
+    Zstd,
+}
+
+impl Encoding {
+    /// The encoding's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Raw => "raw",
+            Encoding::BigEndian => "big-endian",
+            #[cfg(feature = "lz4")]
+            Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
+            #[cfg(feature = "onnx")]
+            Encoding::Varint => "varint",
+            #[cfg(feature = "zstd")]
+            Encoding::Zstd => "zstd",
+        }
+    }
+
+    /// Whether stored byte `n` belongs to the same element as decoded byte `n`.
+    pub fn keeps_positions(self) -> bool {
+        matches!(self, Encoding::Raw | Encoding::BigEndian)
+    }
+}
+
+impl Component {
+    /// The page digests that verify the component: for partial reads, and for components without their own digest.
+    pub(crate) fn checking_pages(&self, is_read_whole: bool) -> Option<&PageTable> {
+        self.pages.as_deref().filter(|_| !is_read_whole || self.digest.is_none())
+    }
+
+    /// A component `data` of raw bytes.
+    pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {
+        let decoded_length = Some(range.end - range.start);
+        Component {
+            role: DATA.into(),
+            dtype,
+            range,
+            encoding: Encoding::Raw,
+            decoded_length,
+            max_decoded_length: None,
+            digest: None,
+            pages: None,
+            rule: None,
+        }
+    }
+}
+
+/// The role of a component. The most frequent role needs no allocation.
+pub(crate) fn role_named(name: &str) -> Cow<'static, str> {
+    if name == DATA { DATA.into() } else { name.to_owned().into() }
+}

@@ -1,7 +1,6 @@
 //! The operations of a cache backend.
 
 use super::content_index::ContentId;
-use super::status::Kind;
 use crate::error::Result;
 use js_sys::ArrayBuffer;
 use std::ops::Range;
@@ -30,6 +29,21 @@ pub(crate) struct CachedFile {
     pub(crate) byte_length: Option<u64>,
     /// When the file was last used, in milliseconds since 1970.
     pub(crate) last_used_ms: u64,
+}
+
+/// Where a backend stores its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// OPFS on a disk.
+    Files,
+    /// OPFS that the browser keeps in memory.
+    Memory,
+    /// IndexedDB.
+    Database,
+    /// A cache object that the caller provides.
+    UserCache,
+    /// No cache is available.
+    Unavailable,
 }
 
 /// A store of cached files by URL, with one version of each file.

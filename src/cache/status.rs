@@ -1,23 +1,8 @@
 //! The location of the cache, which the worker reports to its page.
 
-use super::backend::CacheBackend;
+use super::backend::{CacheBackend, Kind};
 use crate::browser::message::Fields;
 use crate::error::{Error, Result};
-
-/// The location of the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// OPFS on a disk.
-    Files,
-    /// OPFS that the browser keeps in memory.
-    Memory,
-    /// IndexedDB.
-    Database,
-    /// A cache object that the caller provides.
-    UserCache,
-    /// No cache is available.
-    Unavailable,
-}
 
 const KINDS: [(Kind, &str); 5] = [
     (Kind::Files, "files"),

@@ -2,7 +2,6 @@
 
 use super::destination;
 use super::partial::Guard;
-use super::target::ShardFile;
 use crate::codec::crc32;
 use crate::codec::digest::Hasher;
 use crate::digest::Digest;
@@ -46,6 +45,21 @@ pub(crate) struct FinishedFile {
     byte_length: u64,
     /// See [`ShardFile::crc32`].
     crc32: u32,
+}
+
+/// What a manifest states about a file. The file itself may be on another machine.
+pub(crate) trait ShardFile: std::fmt::Debug + Sync {
+    /// The file name, without folders.
+    fn name(&self) -> String;
+
+    fn byte_length(&self) -> u64;
+
+    /// The CRC-32/IEEE of the bytes before the footer. That of a file with a footer that contains a CRC of these bytes
+    /// would be a constant, which does not distinguish files of the same length.
+    fn crc32(&self) -> u32;
+
+    /// The SHA-256 of the whole file.
+    fn sha256(&self) -> Result<Digest>;
 }
 
 impl PartialFile {

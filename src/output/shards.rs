@@ -1,19 +1,10 @@
 //! Assigns tensors to files, before anything is written.
 
-use super::target::{ShardPosition, Sharded};
+use super::target::{FileSize, ShardPosition, Sharded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Digest, MAX_PARTS, Tensor, part_path};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// The size of a file in bytes, without compression.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct FileSize {
-    pub(crate) head: u64,
-    /// From the start of the first tensor to the end of the last, including padding.
-    pub(crate) data: u64,
-    pub(crate) tensors: u64,
-}
 
 /// Assigns tensors to files in the order of the source. A file is full if the next tensor, at its maximum length, would
 /// exceed the limit. A tensor that exceeds the limit alone gets its own file, with a warning.

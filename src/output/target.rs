@@ -1,10 +1,9 @@
 //! The traits of format writers: they check which tensors a format can store, and write files.
 
-use super::file::{FinishedFile, PartialFile};
+use super::file::{FinishedFile, PartialFile, ShardFile};
 use super::losses::Losses;
-use super::shards::FileSize;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Digest, Tensor};
+use crate::index::{Component, Tensor};
 use std::path::{Path, PathBuf};
 
 /// A format to write, with the options of the caller.
@@ -90,6 +89,15 @@ pub(crate) struct ShardPosition {
     pub(crate) tensors: usize,
 }
 
+/// The size of a file in bytes, without compression.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FileSize {
+    pub(crate) head: u64,
+    /// From the start of the first tensor to the end of the last, including padding.
+    pub(crate) data: u64,
+    pub(crate) tensors: u64,
+}
+
 /// A format that supports models in several files.
 pub(crate) trait Sharded {
     /// Returns the length in bytes of a file of this size, or an upper bound.
@@ -148,21 +156,6 @@ pub(crate) trait ManifestWriter {
 pub(crate) struct Shard<'a> {
     pub(crate) file: &'a dyn ShardFile,
     pub(crate) tensors: &'a [Tensor],
-}
-
-/// What a manifest states about a file. The file itself may be on another machine.
-pub(crate) trait ShardFile: std::fmt::Debug + Sync {
-    /// The file name, without folders.
-    fn name(&self) -> String;
-
-    fn byte_length(&self) -> u64;
-
-    /// The CRC-32/IEEE of the bytes before the footer. That of a file with a footer that contains a CRC of these bytes
-    /// would be a constant, which does not distinguish files of the same length.
-    fn crc32(&self) -> u32;
-
-    /// The SHA-256 of the whole file.
-    fn sha256(&self) -> Result<Digest>;
 }
 
 /// The names of the files of a model.

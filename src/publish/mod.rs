@@ -31,8 +31,9 @@ pub use download::{DownloadOptions, Downloaded, download, download_with};
 pub use options::{PublishOptions, Share};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::output::file::ShardFile;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::{Naming, ShardFile};
+use crate::output::target::Naming;
 use crate::progress::Progress;
 use crate::write::conversion::Conversion;
 use crate::write::plan::Plan;

@@ -1,8 +1,8 @@
 //! The files at a destination that an earlier run has written. Only these are replaced or deleted.
 
 use super::destination::Destination;
-use super::upload::{self, Found};
-use crate::error::{Error, ErrorKind, Result};
+use super::upload::{self, Found, is_foreign};
+use crate::error::Result;
 use crate::index::publication::Publication;
 use crate::write::Input;
 use std::collections::HashSet;
@@ -56,12 +56,4 @@ impl Owned {
     pub(super) fn may_replace_record(&self) -> bool {
         self.replaces_foreign
     }
-}
-
-/// The error for a file at a destination that must not be replaced.
-pub(super) fn is_foreign(place: &str) -> Error {
-    let error = Error::new(ErrorKind::InvalidArgument, "this file exists, and `publish` has not written it");
-    error
-        .advise("Choose another destination, or replace the file with `PublishOptions::replace_foreign`.")
-        .in_file(place)
 }

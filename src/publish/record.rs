@@ -4,7 +4,7 @@ use crate::codec::digest::digest_of;
 use crate::digest::Digest;
 use crate::digest::from_hex;
 use crate::error::{Error, ErrorKind, Result};
-use crate::output::target::ShardFile;
+use crate::output::file::ShardFile;
 use crate::write::plan::Plan;
 use crate::write::{ConvertOptions, Input};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,10 @@
 //! Verifies and signs bundles. The crate `weightstream-signatures` parses them and decides what is acceptable, natively
 //! as in browsers; the cryptography is here.
 
+use super::refusal::refused;
 use super::{PrivateKey, PublicKey, Roots, Statement};
-use crate::error::{Error, ErrorKind, Result};
-use weightstream_signatures::{Bundle, Kind, Refusal};
+use crate::error::Result;
+use weightstream_signatures::Bundle;
 
 /// The maximum length of a bundle. A bundle has about 200 bytes per file, and models have at most thousands of files.
 pub const MAX_BUNDLE_BYTES: u64 = weightstream_signatures::MAX_BUNDLE_BYTES;
@@ -41,15 +42,4 @@ pub(super) fn sign(statement: &Statement, key: &PrivateKey) -> Result<String> {
     let payload = statement.payload();
     let signature = key.sign(&weightstream_signatures::message_of(payload.as_bytes()))?;
     Ok(weightstream_signatures::envelope(payload.as_bytes(), &signature, &key.public_key().to_der()?))
-}
-
-/// The error for a refusal.
-pub(super) fn refused(refusal: Refusal) -> Error {
-    let kind = match refusal.kind {
-        Kind::Unsupported => ErrorKind::Unsupported,
-        Kind::TooLong => ErrorKind::Limit,
-        Kind::Argument | Kind::OtherArgument => ErrorKind::InvalidArgument,
-        _ => ErrorKind::Signature,
-    };
-    Error::new(kind, refusal.what).advise(refusal.advice)
 }

@@ -1,6 +1,6 @@
 //! Certificates of signers: a chain up to a root that the caller trusts. `weightstream-certificates` verifies it.
 
-use super::{PublicKey, bundle, invalid};
+use super::{PublicKey, invalid, refusal};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The certificates of roots that are trusted to name signers.
@@ -13,7 +13,7 @@ impl Roots {
     /// # Errors
     /// `INVALID_ARGUMENT` if there is none, or if one is not a certificate.
     pub fn from_pem(text: &str) -> Result<Self> {
-        let roots = weightstream_signatures::pem::certificates(text).map_err(bundle::refused)?;
+        let roots = weightstream_signatures::pem::certificates(text).map_err(refusal::refused)?;
         Ok(Roots(weightstream_certificates::Roots::from_der(roots).map_err(refused)?))
     }
 

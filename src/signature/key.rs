@@ -1,6 +1,6 @@
 //! ECDSA keys on the curves of OpenSSF Model Signing, in PEM.
 
-use super::bundle::refused;
+use super::refusal::refused;
 use crate::error::{Error, ErrorKind, Result};
 use p256::ecdsa::signature::{Signer, Verifier};
 use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePublicKey};

@@ -19,6 +19,8 @@ mod folder;
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
 mod key;
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+mod refusal;
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
 mod statement;
 #[cfg(all(test, feature = "signatures", not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]

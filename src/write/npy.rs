@@ -1,14 +1,14 @@
 //! Writes one tensor as a NumPy array: a `.npy` file of version 1.0.
 
+use super::cancellation::check_cancelled;
 use super::cast::Cast;
-use super::check_cancelled;
 use super::input::{Extent, Input};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::output::destination;
+use crate::output::file::ShardFile;
 use crate::output::file::{self, PartialFile};
-use crate::output::target::ShardFile;
 use crate::progress::Progress;
 use crate::setters::setters;
 use crate::similar_names::no_tensor;

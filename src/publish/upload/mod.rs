@@ -4,17 +4,14 @@ mod folder;
 mod multipart;
 mod parts;
 
-use super::owned::is_foreign;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::MAX_MANIFEST_BYTES;
 use crate::output;
 use crate::source::object::{Store, Uploads, object_error};
 use object_store::path::Path as ObjectPath;
 use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, PutOptions};
+use parts::PART_BYTES;
 use std::path::Path;
-
-/// The size of a part. Stores allow 10,000 parts of at least 5 MiB.
-const PART_BYTES: u64 = 8 << 20;
 
 /// How long a file may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +128,14 @@ pub(super) async fn delete(store: &Store, path: &ObjectPath) -> Result<()> {
         Err(error) if !is_absent(&error) => Err(error.in_file(&store.url_of(path))),
         _ => Ok(()),
     }
+}
+
+/// The error for a file at a destination that must not be replaced.
+pub(super) fn is_foreign(place: &str) -> Error {
+    let error = Error::new(ErrorKind::InvalidArgument, "this file exists, and `publish` has not written it");
+    error
+        .advise("Choose another destination, or replace the file with `PublishOptions::replace_foreign`.")
+        .in_file(place)
 }
 
 /// The headers that the store keeps with a file.

@@ -1,8 +1,7 @@
 //! Multipart uploads that survive an interrupted run: a long one keeps a journal of its parts at the destination, with
 //! which a later run continues it, also on another machine.
 
-use super::PART_BYTES;
-use super::parts::read_part;
+use super::parts::{PART_BYTES, read_part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::object::{MultipartObjects, object_error};
 use futures::{StreamExt, TryStreamExt, stream};

@@ -1,6 +1,5 @@
 //! Uploads in parts to stores whose uploads cannot be continued by a later run: Azure.
 
-use super::PART_BYTES;
 use crate::error::Result;
 use crate::source::object::object_error;
 use object_store::path::Path as ObjectPath;
@@ -9,6 +8,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
+
+/// The size of a part. Stores allow 10,000 parts of at least 5 MiB.
+pub(super) const PART_BYTES: u64 = 8 << 20;
 
 /// Sends a file, one part after the other: several files are sent at the same time.
 pub(super) async fn send(

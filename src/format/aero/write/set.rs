@@ -10,9 +10,10 @@ use super::target::Aero;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::aero::toc::MAX_METADATA_BYTES;
 use crate::index::Tensor;
+use crate::output::file::ShardFile;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::shards::{FileSize, content_name, numbered_path, stem};
-use crate::output::target::{ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardFile, ShardPosition, Sharded};
+use crate::output::shards::{content_name, numbered_path, stem};
+use crate::output::target::{FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -12,9 +12,9 @@ use crate::format::apr::head::MAX_HEAD_BYTES;
 use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
-use crate::output::shards::{FileSize, numbered_path};
+use crate::output::shards::numbered_path;
 use crate::output::target::{
-    CAST, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile,
+    CAST, FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile,
 };
 use crate::output::writer::{Compression, Settings};
 use rayon::prelude::*;

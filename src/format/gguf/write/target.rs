@@ -8,8 +8,8 @@ use crate::format::gguf::{MAX_DIMS, MAX_HEAD_BYTES};
 use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
-use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{CAST, ManifestWriter, SMALLER_HEAD, ShardPosition, Sharded, Target, TensorFile};
+use crate::output::shards::numbered_path;
+use crate::output::target::{CAST, FileSize, ManifestWriter, SMALLER_HEAD, ShardPosition, Sharded, Target, TensorFile};
 use crate::output::writer::Settings;
 use std::path::{Path, PathBuf};
 

@@ -12,9 +12,10 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::origin::Changes;
-use crate::output::shards::{FileSize, numbered_path};
+use crate::output::shards::numbered_path;
 use crate::output::target::{
-    CAST, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile, TensorSource,
+    CAST, FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile,
+    TensorSource,
 };
 use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, json};

@@ -9,6 +9,7 @@
 //! refers to blobs in the other files.
 
 mod deterministic;
+mod names;
 mod object;
 mod part;
 
@@ -19,6 +20,8 @@ use crate::fields::Fields;
 use crate::index::{Metadata, Tensor, check_tied_tensors};
 use crate::values::cbor::Cbor;
 use crate::window::{Stop, Window};
+use names::{check_shard_name, named};
+use part::{ALIGNMENT, in_shards};
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
@@ -27,12 +30,6 @@ pub(super) const MAGIC: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 
 const FOOTER_BYTES: u64 = 40;
 const VERSION: u32 = 2;
-
-/// The alignment of blobs. The first blob begins at this offset.
-const ALIGNMENT: u64 = 4096;
-
-/// The maximum length in bytes of the name of an object, a part or an attribute.
-const MAX_NAME_BYTES: usize = 1024;
 
 pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
     let length = window.whole_length()?;
@@ -124,42 +121,6 @@ fn read_manifest(mut cbor: Cbor, manifest: Range<u64>, data_end: u64) -> Result<
         }
     }
     Ok(Contents { version: VERSION.to_string(), metadata, tensors, warnings: findings.warnings().collect() })
-}
-
-/// Reads a map whose keys are names.
-fn named(cbor: &mut Cbor) -> Result<Metadata> {
-    let mut map = Metadata::new();
-    cbor.entries(|key, cbor| {
-        check_name(key)?;
-        let value = cbor.entry_value(map.len(), key)?;
-        map.insert(key.to_owned(), value);
-        Ok(())
-    })?;
-    Ok(map)
-}
-
-fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-        let what = format!("a name of {} bytes is empty, longer than {MAX_NAME_BYTES} or contains NUL", name.len());
-        return Err(malformed(what));
-    }
-    Ok(())
-}
-
-/// Checks the name of a shard, which is the name of a file in the folder of the model.
-fn check_shard_name(name: &str) -> Result<()> {
-    check_name(name)?;
-    if name.starts_with('.') || name.contains(['/', '\\']) {
-        let what =
-            format!("the shard \"{}\" is not the name of a file in the folder of the model", name.escape_debug());
-        return Err(malformed(what));
-    }
-    Ok(())
-}
-
-fn in_shards(what: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, what)
-        .advise("weightstream does not read zTensor models in several files: write the model as one file.")
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

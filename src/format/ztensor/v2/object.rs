@@ -2,8 +2,8 @@
 
 use super::super::blob::Findings;
 use super::super::dtypes::{block_dtype, byte_length, main_component};
+use super::names::{check_name, named};
 use super::part::Part;
-use super::{check_name, named};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
 use crate::index::values::ValueRule;

@@ -2,15 +2,17 @@
 
 use super::super::blob::Findings;
 use super::super::dtypes::part_dtype;
-use super::ALIGNMENT;
 use crate::codec::zstd;
 use crate::digest::from_hex;
 use crate::dtype::Dtype;
-use crate::error::{Result, malformed};
+use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
 use crate::values::described::{integer, integers, text};
 use serde_json::Value;
 use std::ops::Range;
+
+/// The alignment of blobs. The first blob begins at this offset.
+pub(super) const ALIGNMENT: u64 = 4096;
 
 /// Zstandard frames, followed by a skippable frame with a seek table (profile `zt.zstd-seekable/1`).
 const ZSTD_SEEKABLE: &str = "zt.zstd-seekable/1";
@@ -29,7 +31,7 @@ pub(super) struct Part<'a> {
 impl<'a> Part<'a> {
     pub(super) fn read(described: &'a Value) -> Result<Self> {
         if let Some(shard) = text(described, "shard")? {
-            return Err(super::in_shards(&format!("it is in another file, the shard \"{shard}\"")));
+            return Err(in_shards(&format!("it is in another file, the shard \"{shard}\"")));
         }
         let range = match *integers(described, "blob")? {
             [offset, length] if offset >= ALIGNMENT && offset.is_multiple_of(ALIGNMENT) => {
@@ -89,4 +91,10 @@ impl<'a> Part<'a> {
         };
         Ok(Some(ComponentDigest { digest, over: DigestedBytes::Decoded }))
     }
+}
+
+/// The error for a model in several files.
+pub(super) fn in_shards(what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, what)
+        .advise("weightstream does not read zTensor models in several files: write the model as one file.")
 }

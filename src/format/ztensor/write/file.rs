@@ -1,12 +1,12 @@
 //! Writes one zTensor file.
 
-use super::manifest;
+use super::manifest::{self, Blob};
 use super::target::ZTensor;
 use super::zstd::BlobEncoder;
 use crate::codec::digest::Hasher;
 use crate::error::Result;
 use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
-use crate::index::{Component, Digest, Tensor};
+use crate::index::{Component, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::target::{TensorFile, TensorSource};
 use crate::output::writer::Compression;
@@ -20,17 +20,6 @@ pub(super) struct ZTensorFile<'a> {
     objects: BTreeMap<String, Vec<u8>>,
     /// The blobs of the last tensor, in the order of its components.
     last: Vec<Blob>,
-}
-
-/// A blob that was written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Blob {
-    pub(super) offset: u64,
-    /// The stored length.
-    pub(super) length: u64,
-    /// The decoded length, if the blob is compressed.
-    pub(super) decoded_length: Option<u64>,
-    pub(super) digest: Option<Digest>,
 }
 
 impl<'a> ZTensorFile<'a> {

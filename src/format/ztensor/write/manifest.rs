@@ -1,6 +1,5 @@
 //! Encodes the manifest, with the same keys in the same order as the format's tools.
 
-use super::file::Blob;
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ztensor::dtypes::{block_layout, long_name, spelling};
@@ -15,6 +14,17 @@ use std::convert::Infallible;
 const GENERATOR: &str = "generator";
 
 type Written = Result<(), encode::Error<Infallible>>;
+
+/// A blob that was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Blob {
+    pub(super) offset: u64,
+    /// The stored length.
+    pub(super) length: u64,
+    /// The decoded length, if the blob is compressed.
+    pub(super) decoded_length: Option<u64>,
+    pub(super) digest: Option<Digest>,
+}
 
 /// Encodes the manifest. `objects` are already encoded as CBOR.
 pub(super) fn manifest(version: Version, metadata: &Metadata, objects: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>> {

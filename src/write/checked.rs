@@ -1,6 +1,6 @@
 //! A model for one call that passes its bytes on: whatever `verify` compares is compared before the call commits.
 
-use super::check_cancelled;
+use super::cancellation::check_cancelled;
 use super::input::{Extent, Input};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};

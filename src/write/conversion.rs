@@ -1,7 +1,7 @@
 //! Prepares a conversion: what is written, in which order and how; but not yet in which files.
 
-use super::Companion;
 use super::cast::{self, NotCast};
+use super::companion::Companion;
 use super::input::Input;
 use super::options::ConvertOptions;
 use super::positions::are_positions;

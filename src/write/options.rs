@@ -2,10 +2,11 @@
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{self, Format};
+use crate::format::Format;
 use crate::index::Metadata;
 use crate::output::writer::{Compression, DigestAlgorithm, Settings, Writer};
 use crate::setters::setters;
+use crate::write::formats::{format_of_name, names};
 use crate::write::input::Input;
 use crate::write::order::TensorOrder;
 use crate::write::source::Source;
@@ -63,41 +64,6 @@ impl ConvertOptions {
         with_allow_loss allow_loss: bool;
         with_keep_existing keep_existing: bool;
     }
-}
-
-/// Lists the formats that weightstream writes.
-pub fn formats() -> impl Iterator<Item = &'static Format> {
-    format::formats().iter().filter(|format| format.writer().is_some())
-}
-
-/// Returns the format with this name.
-///
-/// # Errors
-/// `INVALID_ARGUMENT` if weightstream does not write a format with this name.
-pub fn format_named(name: &str) -> Result<&'static Format> {
-    formats().find(|format| format.name == name).ok_or_else(|| {
-        let what = format!("weightstream does not write a format named `{name}`");
-        let error = Error::new(ErrorKind::InvalidArgument, what);
-        error.advise(format!("It must be one of {}.", names(|_| true)))
-    })
-}
-
-/// Infers the format from a file name: from the extension, or from the name before `.json`.
-///
-/// ```
-/// # #[cfg(all(feature = "apr", feature = "safetensors"))] {
-/// use weightstream::write::format_of_name;
-///
-/// let format = |name: &str| format_of_name(name.as_ref()).map(|format| format.name);
-/// assert_eq!(format("models/m.apr"), Some("apr"));
-/// assert_eq!(format("m.safetensors.index.json"), Some("safetensors"));
-/// assert_eq!(format("m.bin"), None);
-/// # }
-/// ```
-pub fn format_of_name(path: &Path) -> Option<&'static Format> {
-    let name = path.file_name()?.to_str()?.to_lowercase();
-    let name = name.strip_suffix(".index.json").or(name.strip_suffix(".json")).unwrap_or(&name);
-    formats().find(|format| format.extensions.iter().any(|extension| name.ends_with(extension)))
 }
 
 impl ConvertOptions {
@@ -205,12 +171,6 @@ impl ConvertOptions {
         let more = more.iter().map(String::as_str);
         Err(unsupported_value(format, "alignment", &alignment.to_string(), &usual.to_string(), more))
     }
-}
-
-/// Returns the names of the formats whose writer satisfies the predicate, for error messages.
-pub(super) fn names(predicate: impl Fn(&Writer) -> bool) -> String {
-    let matching = formats().filter(|format| format.writer().is_some_and(&predicate));
-    matching.map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
 fn unsupported_value<'a>(

@@ -1,11 +1,13 @@
 //! The files of a conversion, and writing them.
 
 use super::Sizes;
-use super::input::{Input, InputTensor};
+use super::input::Input;
+use super::input_tensor::InputTensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
+use crate::output::file::ShardFile;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::{Naming, Shard, ShardFile, ShardPosition, Target, shares_bytes};
+use crate::output::target::{Naming, Shard, ShardPosition, Target, shares_bytes};
 use crate::progress::Progress;
 use std::collections::HashMap;
 use std::ops::Range;

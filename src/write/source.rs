@@ -1,8 +1,8 @@
 //! The metadata of the model to convert: what its file contains, and what JSON does not express; without what an
 //! earlier conversion changed.
 
+use super::formats::formats;
 use super::input::Input;
-use super::options::formats;
 use crate::error::{ErrorKind, Result};
 use crate::format::Format;
 use crate::index::Metadata;

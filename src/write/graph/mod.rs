@@ -3,9 +3,11 @@
 //! The graph refers to the weights as external data in `model.safetensors`: the SafeTensors file as which a loader
 //! presents weights of any format. Initializers of less than [`MIN_BYTES`] stay in the graph.
 
+use super::companion::Companion;
 use super::conversion::in_dtype;
+use super::files::convert_to;
 use super::source::Source;
-use super::{Companion, ConvertOptions, Converted, Extent, Input, cast, convert_to};
+use super::{ConvertOptions, Converted, Extent, Input, cast};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;

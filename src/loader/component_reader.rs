@@ -4,10 +4,11 @@ use crate::codec::ComponentDecoder;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
+use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::{RangeReader, cut};
-use crate::loader::{BufferOf, Loader};
-use crate::source::{Buffer, Source};
+use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::truncated::cut;
+use crate::source::{Buffer, BufferOf, Source};
 use std::ops::Range;
 use std::rc::Rc;
 

@@ -3,18 +3,17 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::report_all;
-use crate::loader::schedule::batch::{Form, PlannedTensor};
+use crate::loader::schedule::planned::{Form, PlannedTensor};
 use crate::loader::schedule::rows::{Rows, rows_of};
-use crate::loader::{BufferOf, Loaded, Loader, TensorRequest, check_indices};
+use crate::loader::{Loaded, Loader, TensorRequest, check_indices};
 use crate::progress::Progress;
-use crate::source::Source;
+use crate::source::{BufferOf, Source};
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::TryStreamExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
 type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
-pub(super) type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 impl<S: Source> Loader<S> {
     /// Loads one tensor, reading only its bytes. A second call for the same tensor joins the running load, unless it

@@ -7,6 +7,7 @@ mod component_reader;
 pub(crate) mod decode;
 mod dense;
 mod digests;
+mod find;
 #[cfg(feature = "safetensors")]
 mod kept_tensors;
 mod load_tensor;
@@ -16,15 +17,19 @@ mod pieces;
 mod prefetch;
 mod prefetch_progress;
 mod remote_file;
+mod request;
 #[cfg(feature = "safetensors")]
 mod safetensors_view;
 pub(crate) mod schedule;
 mod shard;
+mod signed_digests;
 mod tensor_list;
 mod tensor_reader;
 mod tensors;
 pub(crate) mod transfer;
+mod verified;
 mod verify;
+mod whole_files;
 
 #[doc(hidden)]
 pub use decode::job::{Job, Received, Task};
@@ -34,20 +39,23 @@ pub use decode::pool::{Outcome, Pool, TaskError, Work};
 pub(crate) use dense::Expansion;
 pub use digests::Digests;
 pub(crate) use loaded::check_indices;
-pub use loaded::{Loaded, LoadedComponent, TensorRequest, TensorsRequest, Verified};
-pub use options::{Options, SignedDigests};
+pub use loaded::{Loaded, LoadedComponent};
+pub use options::Options;
 pub use pieces::PieceReader;
 pub use remote_file::{FileReader, RemoteFile};
+pub use request::{Order, TensorRequest, TensorsRequest};
 #[cfg(feature = "safetensors")]
 pub use safetensors_view::{SafeTensorsView, ViewReader};
+pub use signed_digests::SignedDigests;
 pub use tensor_list::{TensorList, TensorListIter};
 pub use tensor_reader::{BegunTensor, TensorReader};
-pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
-pub(crate) use transfer::range_reader::SCRATCH_BYTES;
+pub(crate) use transfer::SCRATCH_BYTES;
+pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
 pub(crate) use transfer::range_reader::Tap;
 pub use transfer::stats::Stats;
+pub use verified::Verified;
 
 use crate::error::Result;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
@@ -55,16 +63,17 @@ use crate::identity::Identity;
 use crate::index::{Digest, Manifest, Metadata, Tensor};
 use crate::model::assembly::{Assembly, Opened};
 use crate::progress::Progress;
-use crate::source::{Body, Source};
+use crate::source::{BufferOf, Source};
 #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
 use crate::window::{Stop, Window};
 use digests::check_whole;
+use futures::channel::oneshot;
+use futures::future::{LocalBoxFuture, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use load_tensor::WeakLoad;
-use prefetch::PrefetchedReceiver;
-pub use schedule::batch::Order;
-use schedule::batch::{Call, Form};
-use schedule::memory_budget::MemoryBudget;
+use prefetch_progress::PrefetchProgress;
+use schedule::batch::Call;
+use schedule::memory_budget::{MemoryBudget, Permit};
+use schedule::planned::Form;
 use shard::{OpenShard, Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -91,8 +100,6 @@ impl ModelMetadata {
         ModelMetadata { format, version: version.into(), metadata }
     }
 }
-
-type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
 /// Reads a model from a [`Source`]: the four operations of the APR specification's `StreamingLoader`, asynchronous.
 ///
@@ -135,6 +142,14 @@ pub struct Loader<S: Source> {
     /// The warnings of the last call that read the whole model, with the numbers of the files.
     late_warnings: RefCell<Vec<(usize, String)>>,
 }
+
+/// A running load, as long as a caller waits for it.
+type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
+
+/// A prefetched tensor that was not requested yet, and the permit for its memory.
+type Prefetched<B> = (Loaded<B>, Permit);
+
+type PrefetchedReceiver<B> = (oneshot::Receiver<Prefetched<B>>, Rc<PrefetchProgress>);
 
 impl<S: Source> Loader<S> {
     /// Reads the header and index of the file, or the manifest. Takes one or two requests, whatever the model's size.
@@ -312,7 +327,7 @@ impl<S: Source> Loader<S> {
         let contents: Vec<_> = names.zip(opened.iter().map(|open| &open.index)).collect();
         self.assembly.check(&contents)?;
         let tensors = TensorList::new(opened);
-        self.options.digests.check_tensors(&tensors)?;
+        self.options.digests.check_tensors(tensors.names())?;
         Ok(tensors)
     }
 

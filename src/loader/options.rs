@@ -1,11 +1,10 @@
 //! Options of a loader.
 
 use crate::loader::digests::Digests;
+use crate::loader::signed_digests::SignedDigests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::RetryPolicy;
 use crate::setters::setters;
-use crate::signature::SignedFiles;
-use std::sync::Arc;
 
 /// Options of a [`Loader`](crate::loader::Loader).
 #[derive(Debug, Clone)]
@@ -40,24 +39,6 @@ impl Options {
         with_digests digests: Digests;
         with_signature signature: Option<SignedDigests>;
         with_retry retry: RetryPolicy;
-    }
-}
-
-/// What a verified signature states about the model that is opened.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct SignedDigests {
-    /// The signed files.
-    pub files: Arc<SignedFiles>,
-    /// The path of the file that is opened, relative to the signed folder. `None` for its name. The paths of the other
-    /// files of the model are relative to it.
-    pub path: Option<String>,
-}
-
-impl SignedDigests {
-    setters! {
-        with_files files: Arc<SignedFiles>;
-        with_path path: Option<String>;
     }
 }
 

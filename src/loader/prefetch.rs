@@ -3,23 +3,19 @@
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::{PrefetchProgress, Restarted, report};
-use crate::loader::schedule::batch::{Call, Form, Order};
-use crate::loader::schedule::memory_budget::Permit;
+use crate::loader::request::Order;
+use crate::loader::schedule::batch::Call;
+use crate::loader::schedule::planned::Form;
 use crate::loader::transfer::priority::Prefetching;
-use crate::loader::{BufferOf, Loaded, Loader};
+use crate::loader::{Loaded, Loader, Prefetched, PrefetchedReceiver};
 use crate::progress::{BytesArrived, Progress};
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use futures::channel::oneshot;
 use futures::stream::StreamExt;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// A prefetched tensor that was not requested yet, and the permit for its memory.
-type Prefetched<B> = (Loaded<B>, Permit);
-
-pub(super) type PrefetchedReceiver<B> = (oneshot::Receiver<Prefetched<B>>, Rc<PrefetchProgress>);
 
 impl<S: Source> Loader<S> {
     /// Starts to load tensors, in this order, that will soon be requested from [`Loader::load_tensor`]. The returned

@@ -4,12 +4,13 @@
 use crate::codec::digest::{self, Hasher};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
+use crate::loader::SignedDigests;
+use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
+use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::stats::Stats;
-use crate::loader::{BufferOf, SignedDigests};
 use crate::retry::RetryPolicy;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use crate::trust::HOST;
 use crate::window::Window;
 use std::cell::Cell;

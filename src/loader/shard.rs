@@ -1,17 +1,14 @@
-//! The files of a model. Each is opened on the first access to one of its tensors.
+//! The files of a model, and their headers.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format;
-use crate::index::{DataFile, Index, Manifest, Parsed, Part, Tensor};
-use crate::loader::Loader;
+use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
-use crate::model::assembly::{self, PartContent};
-use crate::similar_names::no_tensor;
+use crate::model::assembly::PartContent;
 use crate::source::Source;
 use futures::lock::Mutex;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A file of the model, and its header once that was read.
 pub(crate) struct Shard<S: Source> {
@@ -25,73 +22,6 @@ pub(crate) struct OpenShard {
     pub(crate) index: Index,
     /// Tensors in the file that are not those of the model.
     pub(crate) shadowed: Vec<Tensor>,
-}
-
-impl<S: Source> Loader<S> {
-    /// The tensor of that name. If the manifest states the tensor's file, only that file is opened.
-    pub(super) async fn find(&self, name: &str) -> Result<Arc<Tensor>> {
-        let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);
-        let mut searched = Vec::with_capacity(candidates.len());
-        for shard in candidates {
-            let open = self.open_shard(shard).await?;
-            if let Some(tensor) = open.index.tensors.find(name) {
-                if let Some(manifest) = &self.assembly.manifest {
-                    manifest.check_stated(name).map_err(|e| self.place(shard, e))?;
-                }
-                return Ok(tensor);
-            }
-            searched.push(open);
-        }
-        Err(no_tensor(name, searched.iter().flat_map(|open| open.index.tensors.names())))
-    }
-
-    /// The file of the tensor of that name, if the manifest or its catalog states it.
-    async fn stated_part(&self, name: &str) -> Result<Option<usize>> {
-        let Some(manifest) = &self.assembly.manifest else { return Ok(None) };
-        match (manifest.tensor_parts.get(name), &manifest.catalog) {
-            (Some(part), _) => Ok(Some(*part)),
-            (None, Some(catalog)) => {
-                let open = self.open_shard(catalog.part).await?;
-                open.index.other_shards.get(name).map(|shard| catalog.part_of(name, *shard)).transpose()
-            }
-            (None, None) => Ok(None),
-        }
-    }
-
-    pub(super) async fn open_shard(&self, shard: usize) -> Result<Rc<OpenShard>> {
-        let Shard { file, part, opened } = self.shards.get(shard).ok_or_else(|| {
-            Error::new(ErrorKind::Internal, format!("there is no file {shard}: the model has {}", self.shards.len()))
-        })?;
-        let mut opened = opened.lock().await;
-        if let Some(open) = &*opened {
-            return Ok(Rc::clone(open));
-        }
-        let mut parsed = file.parse_with(format::parse).await;
-        assembly::check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
-        if let Ok(Parsed::Packed(_)) = parsed {
-            assembly::check_packed(part.as_ref()).map_err(|e| self.place(shard, e))?;
-            parsed = file.parse().await;
-        }
-        let content = self.assembly.part(shard, parsed?).map_err(|e| self.place(shard, e))?;
-        check_footer(file)?;
-        self.options.digests.expect_contents(file, &content.index);
-        let open = Rc::new(OpenShard::of(file, content, shard));
-        *opened = Some(Rc::clone(&open));
-        Ok(open)
-    }
-
-    /// The file that contains the tensor, an item of [`Loader::load_index`].
-    pub(super) fn file_of(&self, tensor: &Tensor) -> Result<Rc<ModelFile<S>>> {
-        let file = self.shards.get(tensor.shard).map(|shard| Rc::clone(&shard.file));
-        file.ok_or_else(|| Error::new(ErrorKind::Internal, "a tensor is in a file that does not exist"))
-    }
-
-    pub(super) fn place(&self, shard: usize, error: Error) -> Error {
-        match self.shards.get(shard) {
-            Some(shard) => error.in_file(shard.file.source.name()),
-            None => error,
-        }
-    }
 }
 
 impl<S: Source> Shard<S> {
@@ -135,7 +65,7 @@ impl<S: Source> Shard<S> {
 
 impl OpenShard {
     /// The content of a file, which gets what the index states about its blocks.
-    fn of<S: Source>(file: &ModelFile<S>, content: PartContent, shard: usize) -> Self {
+    pub(super) fn of<S: Source>(file: &ModelFile<S>, content: PartContent, shard: usize) -> Self {
         let PartContent { mut index, shadowed } = content;
         for (start, blocks) in std::mem::take(&mut index.blocks) {
             file.blocks.set_table(start, Some(blocks));

@@ -2,17 +2,18 @@
 
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::loaded::check_into;
-use crate::loader::schedule::batch::{Batch, Call, Form, Order, PlannedTensor};
+use crate::loader::request::Order;
+use crate::loader::schedule::batch::{Batch, Call};
 use crate::loader::schedule::connections::Connections;
 use crate::loader::schedule::memory_budget::MemoryBudget;
+use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
 use crate::loader::schedule::rows::Rows;
 use crate::loader::schedule::tied::TiedTensors;
 use crate::loader::shard::Shard;
-use crate::loader::{BufferOf, Loaded, Loader, Options};
+use crate::loader::{Loaded, Loader, Options};
 use crate::plan;
 use crate::progress::Progress;
-use crate::source::Source;
+use crate::source::{BufferOf, Source};
 use futures::stream::{self, Stream, StreamExt};
 use std::rc::Rc;
 use std::sync::Arc;

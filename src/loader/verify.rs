@@ -3,9 +3,10 @@
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::Loader;
-use crate::loader::loaded::Verified;
-use crate::loader::schedule::batch::{Call, Form};
+use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::file_checks::WholeChecks;
+use crate::loader::schedule::planned::Form;
+use crate::loader::verified::Verified;
 use crate::progress::Progress;
 use crate::source::Source;
 use futures::stream::TryStreamExt;

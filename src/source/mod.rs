@@ -41,6 +41,9 @@ use crate::index::{CopiedRange, Digest};
 pub use part_urls::{MapPartUrl, PartUrls};
 use std::ops::Range;
 
+/// The buffers that the bodies of a source are read into.
+pub(crate) type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
+
 /// A file that is read by byte ranges: a URL, a Blob, a local file or memory.
 #[allow(async_fn_in_trait, reason = "loaders run on one thread, so the futures need no `Send` bound")]
 pub trait Source: Sized + 'static {

@@ -2,70 +2,34 @@
 
 use crate::codec::cast::Conversion;
 use crate::codec::pages::Pages;
-use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
 use crate::loader::decode::job::{Received, Task, is_heavy};
 use crate::loader::decode::pool::Pool;
-use crate::loader::dense::Expansion;
 use crate::loader::digests;
 use crate::loader::loaded::check_indices;
+use crate::loader::request::Order;
 use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
-use crate::loader::schedule::rows::{CutStart, Rows, stored_range};
+use crate::loader::schedule::planned::PlannedTensor;
+use crate::loader::schedule::rows::{CutStart, stored_range};
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
 use crate::loader::transfer::stats::Stats;
-use crate::loader::{BufferOf, Loaded, LoadedComponent};
+use crate::loader::{Loaded, LoadedComponent};
 use crate::plan::WantedRange;
 use crate::progress::{BytesArrived, Progress};
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// A tensor to load.
-pub(crate) struct PlannedTensor<B> {
-    pub(crate) tensor: Arc<Tensor>,
-    /// The rows to load, with their decoded bytes; `None` for all rows. Boxed, because a model may have 100,000
-    /// tensors.
-    pub(crate) rows: Option<Box<Rows>>,
-    /// The caller's buffer for the bytes, if there is one.
-    pub(crate) into: Option<B>,
-    /// The conversion of the elements, if there is one. Only tensors of one component are converted.
-    pub(crate) conversion: Option<Box<Conversion>>,
-    /// The expansion to a dense tensor, if the tensor is sparse and a dense one is requested.
-    pub(crate) expansion: Option<Box<Expansion>>,
-}
-
-/// The form in which tensors are requested.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Form<'a> {
-    /// The dtype of floats and quantized elements.
-    pub(crate) dtype: Option<&'a Dtype>,
-    /// Whether sparse tensors become dense ones.
-    pub(crate) is_dense: bool,
-}
-
-impl<B> PlannedTensor<B> {
-    /// Plans to load a tensor, or rows of it, in a form.
-    pub(crate) fn new(tensor: Arc<Tensor>, rows: Option<Rows>, into: Option<B>, form: Form<'_>) -> Result<Self> {
-        let expansion = if form.is_dense { Expansion::of(&tensor, form.dtype)?.map(Box::new) } else { None };
-        let shape = rows.as_ref().map_or(&tensor.shape, |rows| &rows.shape);
-        let conversion = form.dtype.filter(|_| expansion.is_none()).map(|to| Conversion::of(&tensor, shape, to));
-        let conversion = conversion.transpose()?.flatten();
-        let skipped = rows.as_ref().map_or(0, |rows| rows.skipped);
-        let conversion = conversion.map(|conversion| Box::new(Conversion { skipped, ..conversion }));
-        Ok(PlannedTensor { tensor, rows: rows.map(Box::new), into, conversion, expansion })
-    }
-}
 
 /// The parameters of a call, besides its tensors.
 pub(crate) struct Call {
@@ -89,16 +53,6 @@ pub(crate) struct Call {
     pub(crate) order: Order,
     /// Which tensors are copies of others.
     pub(crate) tied: TiedTensors,
-}
-
-/// The order in which the tensors of a call are read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Order {
-    /// By their offsets in the files, with as few requests as possible.
-    #[default]
-    File,
-    /// As the caller lists them.
-    Given,
 }
 
 /// The state that the runs of one call share.

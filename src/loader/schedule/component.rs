@@ -2,14 +2,15 @@
 
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest};
-use crate::loader::BufferOf;
 use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::schedule::offload::{PendingComponent, ready};
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::Target;
-use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::SCRATCH_BYTES;
+use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader};
+use crate::loader::transfer::truncated::cut;
 use crate::plan::WantedRange;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use futures::future::FutureExt;
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,6 +1,7 @@
 //! The connections of one operation: one at first, and more while they increase the throughput.
 
 use crate::error::Result;
+use crate::loader::Loaded;
 use crate::loader::decode::job::Received;
 use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
@@ -8,9 +9,8 @@ use crate::loader::schedule::share::Share;
 use crate::loader::schedule::target::Target;
 use crate::loader::schedule::tied::TiedLoad;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::{BufferOf, Loaded};
 use crate::plan::Run;
-use crate::source::Source;
+use crate::source::{BufferOf, Source};
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 use std::cell::Cell;

@@ -1,15 +1,12 @@
 //! Checks the checksums of whole files in calls that read all bytes of the model.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{self, Expected, RangeChecksum};
-use crate::index::Tensors;
+use crate::format;
 use crate::index::padding::PaddingCheck;
-use crate::loader::Loader;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::{Chunk, cut};
-use crate::source::{Buffer, Source};
-use crate::trust::{FilePlan, StatedDigests, Sums};
+use crate::source::Source;
+use crate::trust::{FilePlan, Sums};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -180,7 +177,7 @@ async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: 
 }
 
 /// Checks the end of a file, and returns the CRC-32 values that its footers state.
-async fn check_footers<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan) -> Result<Vec<u32>> {
+pub(crate) async fn check_footers<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan) -> Result<Vec<u32>> {
     if !file.is_raw {
         file.parse_with(format::check_tail).await?;
     }
@@ -189,112 +186,6 @@ async fn check_footers<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan) -> R
         crc32s.push(crc32_at(file, at).await?);
     }
     Ok(crc32s)
-}
-
-impl<S: Source> Loader<S> {
-    /// What is compared if a call reads all bytes of all files: the checksums in the files, in the manifest, those that
-    /// the caller pinned, and those of a hub. With `relies_on_tensors`, strong digests that a file states over tensors
-    /// are left out if all its tensors have strong digests, which the call compares, too: digesting the bytes twice
-    /// would take twice the time.
-    ///
-    /// # Errors
-    /// `UNSUPPORTED` for a pinned digest of a file of unknown length; errors of the source.
-    pub(crate) async fn file_plans(&self, relies_on_tensors: bool) -> Result<Vec<FilePlan>> {
-        let mut plans = Vec::new();
-        for Shard { file, part, opened } in &self.shards {
-            let by_caller = self.options.digests.of_file(&file.source, part.as_ref()).map(|(_, digest)| digest);
-            let stated = StatedDigests {
-                manifest: part.as_ref().and_then(|part| part.digest),
-                pinned: file.signed_digest().or(by_caller),
-                host: file.source.stated_digest(),
-            };
-            if file.length().is_none() && stated.are_any() {
-                file.learn_length().await?;
-            }
-            let mut in_file = checksums_in_file(file)?;
-            if relies_on_tensors && let Some(open) = opened.try_lock().and_then(|open| open.clone()) {
-                remove_redundant(&mut in_file, &open.index.tensors);
-            }
-            let plan = FilePlan::new(in_file, stated, file.length(), file.stored_length());
-            plans.push(plan.map_err(|e| e.in_file(file.source.name()))?);
-        }
-        Ok(plans)
-    }
-
-    /// Reads what is missing for the checksums of all files, and compares them.
-    pub(crate) async fn compare_rest(&self, whole: &WholeChecks) -> Result<()> {
-        for shard in 0..self.shards.len() {
-            while let Some(range) = whole.missing(shard) {
-                self.read_stored(shard, range, &mut |at, bytes| whole.update(shard, at, bytes)).await?;
-            }
-        }
-        whole.finish(&self.shards).await
-    }
-
-    /// Checks the end of a file, and returns the CRC-32 values that its footers state.
-    #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
-    pub(crate) async fn footers(&self, shard: usize, plan: &FilePlan) -> Result<Vec<u32>> {
-        match self.shards.get(shard) {
-            Some(shard) => check_footers(&shard.file, plan).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Reads stored bytes of a file, which were read already or are not part of a tensor.
-    pub(crate) async fn read_stored(
-        &self,
-        shard: usize,
-        range: Range<u64>,
-        take: &mut dyn FnMut(u64, &[u8]),
-    ) -> Result<()> {
-        let Some(Shard { file, .. }) = self.shards.get(shard) else { return Ok(()) };
-        let mut reading = file.start(range.clone(), Rc::new(Cell::new(range.end)));
-        while reading.position < range.end {
-            let mut at = reading.position;
-            let chunk = reading.chunk(range.end - at).await.and_then(|chunk| {
-                chunk.ok_or_else(|| cut(range.start, at, range.end)) // the file became shorter
-            });
-            let Chunk { buffer, length, .. } = chunk.map_err(|e| e.in_file(file.source.name()))?;
-            buffer.inspect(0..length, &mut |bytes| {
-                take(at, bytes);
-                at += bytes.len() as u64;
-                Ok(())
-            })?;
-        }
-        file.finish(reading);
-        Ok(())
-    }
-}
-
-fn checksums_in_file<S: Source>(file: &ModelFile<S>) -> Result<Vec<RangeChecksum>> {
-    match file.is_raw {
-        true => Ok(Vec::new()),
-        false => Ok(file.try_parse(format::checksums)?.unwrap_or_default()),
-    }
-}
-
-/// Removes strong digests over tensors, if all tensors have strong digests or are in pages with digests.
-fn remove_redundant(checksums: &mut Vec<RangeChecksum>, tensors: &Tensors) {
-    let is_strong =
-        |checksum: &RangeChecksum| matches!(checksum.stated, Expected::Digest(digest) if digest.is_strong());
-    if !checksums.iter().any(is_strong) {
-        return;
-    }
-    let mut starts = Vec::new();
-    for tensor in tensors.iter() {
-        for component in tensor.components.iter().filter(|component| !component.range.is_empty()) {
-            let has_strong_digest = component.digest.is_some_and(|own| own.digest.is_strong());
-            if !has_strong_digest && component.checking_pages(true).is_none() {
-                return;
-            }
-            starts.push(component.range.start);
-        }
-    }
-    starts.sort_unstable();
-    checksums.retain(|checksum| {
-        let first = starts.partition_point(|start| *start < checksum.over.start);
-        !is_strong(checksum) || starts.get(first).is_none_or(|start| *start >= checksum.over.end)
-    });
 }
 
 async fn crc32_at<S: Source>(file: &Rc<ModelFile<S>>, at: u64) -> Result<u32> {

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::decode::pool::{Pool, TaskError, Work};
-use crate::loader::transfer::range_reader::SCRATCH_BYTES;
+use crate::loader::transfer::SCRATCH_BYTES;
 use crate::source::Buffer;
 use std::rc::Rc;
 

@@ -2,16 +2,17 @@
 
 use crate::error::Result;
 use crate::index::{Component, Encoding};
-use crate::loader::BufferOf;
 use crate::loader::decode::job::Task;
 use crate::loader::decode::pool::Work;
 use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::large::{Digesting, LargeComponent};
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::{Target, unplanned};
-use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::SCRATCH_BYTES;
+use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader};
+use crate::loader::transfer::truncated::cut;
 use crate::plan::WantedRange;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use futures::future::FutureExt;
 use std::rc::Rc;
 

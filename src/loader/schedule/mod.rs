@@ -10,6 +10,7 @@ pub(crate) mod large;
 mod large_parts;
 pub(crate) mod memory_budget;
 mod offload;
+pub(crate) mod planned;
 pub(crate) mod rows;
 mod run;
 mod share;

@@ -1,15 +1,16 @@
 //! Offloads decoding and digesting of components to other threads while this thread continues to read.
 
 use crate::error::Result;
-use crate::loader::BufferOf;
 use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::decode::pool::{Outcome, TaskError, Work};
 use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::Target;
+use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::truncated::cut;
 use crate::plan::WantedRange;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use futures::future::{self, FutureExt, LocalBoxFuture};
 use std::cell::Cell;
 use std::ops::Range;

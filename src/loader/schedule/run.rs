@@ -2,18 +2,19 @@
 
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::BufferOf;
 use crate::loader::decode::job::Received;
 use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::checks::Checks;
 use crate::loader::schedule::share::Share;
 use crate::loader::schedule::target::Target;
+use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::PrefetchPriority;
-use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::truncated::cut;
 use crate::plan::{Run, WantedRange};
 use crate::progress::BytesArrived;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, BufferOf, Source};
 use futures::future::LocalBoxFuture;
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::index::{Component, Layout, Tensor};
-use crate::loader::schedule::batch::PlannedTensor;
+use crate::loader::schedule::planned::PlannedTensor;
 use crate::loader::{Loaded, LoadedComponent};
 use crate::source::Buffer;
 use std::collections::VecDeque;

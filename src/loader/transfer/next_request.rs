@@ -5,7 +5,7 @@
 //! the connection does not idle between two requests, the next one is sent before the last one is read completely.
 
 use crate::error::Result;
-use crate::loader::transfer::range_reader::Remote;
+use crate::loader::transfer::remote::Remote;
 use crate::source::Source;
 use futures::future::{self, FutureExt, LocalBoxFuture};
 use std::ops::Range;

@@ -2,23 +2,19 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HEAD_BYTES;
+use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::next_request::NextRequest;
 use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_WITH_ETAG_BYTES, Tail};
 use crate::loader::transfer::priority::PrefetchPriority;
-use crate::loader::transfer::signed::StoredBody;
-use crate::loader::transfer::stats::Stats;
-use crate::loader::transfer::unpack::FileBody;
-use crate::source::{Body, Buffer, Source};
+use crate::loader::transfer::remote::{Proof, Remote};
+use crate::loader::transfer::truncated::{cut, too_limited};
+use crate::source::{Buffer, BufferOf, Source};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::cell::Cell;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
-
-/// The length of the buffer for compressed bytes, discarded bytes and large raw tensors. It is smaller under Miri,
-/// which takes minutes to fill a quarter of a megabyte with zeros, byte by byte.
-pub(crate) const SCRATCH_BYTES: u64 = if cfg!(miri) { 1 << 10 } else { 256 << 10 };
 
 /// Maximum length of a raw tensor whose own buffer is passed to the stream, which avoids a copy. The buffer is lost
 /// when the connection breaks, so longer tensors are copied.
@@ -27,8 +23,6 @@ pub(crate) const MAX_DIRECT_BYTES: u64 = 4 << 20;
 /// A resumed request overlaps at least 256 bytes.
 const MAX_OVERLAP_HALVINGS: u32 = 8;
 const MIN_OVERLAP_BYTES: u64 = OVERLAP_BYTES >> MAX_OVERLAP_HALVINGS;
-
-type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
 /// Reads a range of a file: first the known bytes, then one response body after another until the range is complete.
 pub(crate) struct RangeReader<S: Source> {
@@ -65,50 +59,6 @@ pub(crate) struct RangeReader<S: Source> {
 /// Receives all bytes of a file that are read, with their offset: for the digests of the whole file. Bytes may come
 /// again after a broken connection.
 pub(crate) type Tap = Rc<dyn Fn(u64, &[u8])>;
-
-/// The body of one response.
-pub(crate) struct Remote<B: Body> {
-    pub(crate) body: FileBody<StoredBody<B>>,
-    /// The offset of the body's next byte in the file.
-    pub(crate) position: u64,
-    /// The offset of the body's end in the file, if it is known.
-    pub(crate) end: Option<u64>,
-    /// Whether the body started at the file's start, whatever range was requested.
-    pub(crate) is_from_start: bool,
-    pub(crate) proof: Proof,
-}
-
-/// What proves that a response is of the same version of the file as the responses before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// The same strong ETag.
-    Strong,
-    /// The same Last-Modified date, which counts in whole seconds.
-    Weak,
-    /// Nothing.
-    None,
-}
-
-impl<B: Body> Remote<B> {
-    /// Whether the rest of the body contains `range`. A body that started at the file's start contains the whole rest
-    /// of the file.
-    pub(crate) fn contains(&self, range: &Range<u64>) -> bool {
-        if self.is_from_start {
-            return self.position <= range.start;
-        }
-        self.position == range.start && self.end.is_some_and(|end| range.end <= end)
-    }
-
-    /// Like [`Body::read`], and counts the bytes.
-    pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
-        let count = self.body.read(into, at).await?;
-        self.position += count;
-        if let FileBody::Stored(body) = &self.body {
-            stats.count_received(count, body.is_cached());
-        }
-        Ok(count)
-    }
-}
 
 /// Bytes in the scratch buffer of a [`RangeReader`]: the first `length` of it.
 pub(crate) struct Chunk<'a, B> {
@@ -364,8 +314,14 @@ impl<S: Source> RangeReader<S> {
     /// overlaps the last of those bytes.
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
         if let Some(signed) = self.file.signed.as_ref().filter(|_| !self.is_check) {
-            // Boxed, because the check uses such a reader itself.
-            signed.check(|| RangeReader::for_check(Rc::clone(&self.file), u64::MAX)).boxed_local().await?;
+            let check = signed.check(async |take| {
+                let mut reader = RangeReader::for_check(Rc::clone(&self.file), u64::MAX);
+                while let Some(chunk) = reader.chunk(SCRATCH_BYTES).await? {
+                    chunk.buffer.inspect(0..chunk.length, take)?;
+                }
+                Ok(())
+            });
+            check.boxed_local().await?; // boxed, because the check uses such a reader itself
             self.file.learn_signed_length();
         }
         if !self.is_check && self.file.needs_head_check() {
@@ -519,19 +475,4 @@ fn unproven(range: Range<u64>) -> Error {
                 another version";
     let advice = "Let all servers of the host send the same strong ETag for the same file, or none.";
     Error::new(ErrorKind::Changed, what).at(range).transient().advise(advice)
-}
-
-/// The error for a response that started at `start` and ended before anything after `position` could be compared.
-pub(crate) fn too_limited(start: u64, position: u64) -> Error {
-    let what = "the server limits the length of its responses, and this one has too few bytes to prove that they are \
-                of the version that was read before";
-    let error = Error::new(ErrorKind::Truncated, what).at(start..position.max(start)).transient();
-    error.advise("Let the server send at least 512 KiB at once, or, unless the model is signed, a strong ETag.")
-}
-
-/// The error for a body that ended early.
-pub(crate) fn cut(start: u64, end: u64, wanted_end: u64) -> Error {
-    let what = format!("the transfer ended at byte {end}, before byte {wanted_end}");
-    let error = Error::new(ErrorKind::Truncated, what).at(start..wanted_end).transient();
-    error.advise("The connection was closed early, or the file on the server is incomplete: try again, then check it.")
 }

@@ -6,11 +6,11 @@
 
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::SignedDigests;
-use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::signed_digests::SignedDigests;
 use crate::loader::transfer::seen_blocks::SeenBody;
+use crate::loader::transfer::truncated::cut;
 use crate::signature::{SignedFile, SignedFiles};
-use crate::source::{Body, Buffer, Source};
+use crate::source::{Body, Buffer};
 use futures::lock::Mutex;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -90,35 +90,37 @@ impl SignedContent {
         self.content.check().finish()
     }
 
-    /// Reads the whole file with `reader` and compares it with the signature, unless this was done before.
+    /// Compares the whole file with the signature, unless this was done before. `read` reads it, and passes its bytes on
+    /// in order.
     ///
     /// # Errors
-    /// `SIGNATURE` if it is another file; those of the source.
-    pub(crate) async fn check<S: Source>(&self, reader: impl FnOnce() -> RangeReader<S>) -> Result<()> {
+    /// `SIGNATURE` if it is another file; those of `read`.
+    pub(crate) async fn check(
+        &self,
+        read: impl AsyncFnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
         let _one_at_a_time = self.checking.lock().await;
         if self.blocks.borrow().is_some() {
             return Ok(());
         }
-        let mut reader = reader();
         let (mut check, mut block, mut digests) = (self.content.check(), blake3::Hasher::new(), Vec::new());
-        while let Some(chunk) = reader.chunk(SCRATCH_BYTES).await? {
-            let mut position = check.position();
-            chunk.buffer.inspect(0..chunk.length, &mut |mut bytes| {
-                check.update(bytes)?;
-                while !bytes.is_empty() {
-                    let left = BLOCK_BYTES - position % BLOCK_BYTES;
-                    let (now, later) = bytes.split_at(bytes.len().min(left as usize));
-                    block.update(now);
-                    position += now.len() as u64;
-                    if position.is_multiple_of(BLOCK_BYTES) {
-                        digests.push(block.finalize().into());
-                        block.reset();
-                    }
-                    bytes = later;
+        let mut position = 0;
+        read(&mut |mut bytes| {
+            check.update(bytes)?;
+            while !bytes.is_empty() {
+                let left = BLOCK_BYTES - position % BLOCK_BYTES;
+                let (now, later) = bytes.split_at(bytes.len().min(left as usize));
+                block.update(now);
+                position += now.len() as u64;
+                if position.is_multiple_of(BLOCK_BYTES) {
+                    digests.push(block.finalize().into());
+                    block.reset();
                 }
-                Ok(())
-            })?;
-        }
+                bytes = later;
+            }
+            Ok(())
+        })
+        .await?;
         let file_length = check.position();
         if !file_length.is_multiple_of(BLOCK_BYTES) {
             digests.push(block.finalize().into());

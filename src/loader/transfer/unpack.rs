@@ -3,8 +3,9 @@
 use crate::codec::Decoder;
 use crate::error::Result;
 use crate::index::Component;
-use crate::loader::transfer::range_reader::{SCRATCH_BYTES, cut};
+use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::stats::Stats;
+use crate::loader::transfer::truncated::cut;
 use crate::source::{Body, Buffer};
 use futures::future::LocalBoxFuture;
 use std::ops::Range;

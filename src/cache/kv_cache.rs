@@ -1,12 +1,12 @@
 //! The cache in IndexedDB or in an object that the caller provides.
 
+use super::backend::Kind;
 use super::backend::{CacheBackend, CachedFile, ContentLocation};
 use super::chunked_kv::{ChunkedKv, KvStore};
 use super::content_index::ContentId;
 use super::indexed::Database;
 use super::log::Found;
 use super::opfs::{QUOTA_EXCEEDED, available_bytes};
-use super::status::Kind;
 use super::user_cache::UserCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;

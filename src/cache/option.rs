@@ -1,8 +1,9 @@
 //! The `cache` option: selects and opens a cache.
 
 use super::UserCache;
+use super::backend::Kind;
 use super::client::Client;
-use super::status::{Kind, Status};
+use super::status::Status;
 use crate::error::{Error, ErrorKind};
 use std::rc::Rc;
 

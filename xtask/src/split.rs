@@ -69,7 +69,7 @@ const MAIN_PATHS: [&str; 6] = [
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::user_cache::UserCache::new",
     "weightstream::source::cached::key_function::",
-    "weightstream::source::cached::Report::",
+    "weightstream::source::cached::report::Report::",
 ];
 
 /// Functions of deferred formats that detection calls.

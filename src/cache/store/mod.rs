@@ -6,13 +6,13 @@
 mod content;
 mod eviction;
 
+use super::backend::Kind;
 use super::backend::{CacheBackend, CachedFile, ContentLocation};
 use super::content_index::{ContentId, ContentIndex};
 use super::log::{self, Description, Found, Log, MAX_HEADER_BYTES};
 use super::memory;
 use super::opfs::{Directory, Entry, SyncFile, storage_error};
 use super::record::{name_of, read_identity, write_identity};
-use super::status::Kind;
 use crate::browser::lock::Lock;
 use crate::browser::timer::pause;
 use crate::error::{ErrorKind, Result};

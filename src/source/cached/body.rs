@@ -1,10 +1,12 @@
 //! The body of a range: cached bytes come from the cache, the others from the server.
 
 use super::content::Location;
+use super::file::CachedFile;
 use super::lease::active;
+use super::overlap;
 use super::read_ahead::ReadAhead;
+use super::version::Version;
 use super::writer::CacheWriter;
-use super::{CachedFile, Version, overlap};
 use crate::browser::timer::pause;
 use crate::cache::end_of_read;
 use crate::error::Result;
@@ -227,13 +229,13 @@ impl CachedBody {
     /// gap if they are not cached.
     async fn read_cache(&mut self) -> Result<Option<Range<u64>>> {
         let Some(missing) = self.read_own_file().await? else { return Ok(None) };
-        self.file.contents.locate(&self.file).await?;
+        self.file.contents.locate().await?;
         let same = self.file.contents.find(self.position);
         let is_copy = same.is_none();
         // Copied bytes are cached under the version of this file, which the server has stated.
         let version = self.version.clone().filter(|version| version.other_key.is_none());
         if is_copy && version.is_some() {
-            self.file.previous.locate(&self.file).await?;
+            self.file.previous.locate(&self.file.cache).await?;
         }
         let previous = version.as_ref().and_then(|_| self.file.previous.find(self.position));
         if let Some(Location { key, version: other, range }) = same.or(previous) {

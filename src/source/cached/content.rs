@@ -1,14 +1,15 @@
 //! Lookup by digest: bytes that are cached under another URL are not downloaded again.
 
 use super::comparison::Comparison;
-use super::{CachedFile, Version};
+use super::version::Version;
 use crate::cache::backend::ContentLocation;
-use crate::cache::client::identity_of;
+use crate::cache::client::{Client, identity_of};
 use crate::cache::key;
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::identity::Identity;
 use crate::source::RangeResponse;
+use crate::source::fetch::FetchSource;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,8 +17,13 @@ use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
 
 /// The digests of a file that the manifest, the index or the caller provides.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ExpectedContents {
+    cache: Rc<Client>,
+    /// The cache key of the file.
+    key: Rc<str>,
+    /// A hash of the credentials of its requests.
+    partition: Option<String>,
     /// Digest of the whole file.
     whole: Cell<Option<Digest>>,
     comparison: Comparison,
@@ -50,17 +56,23 @@ pub(super) struct Location {
 }
 
 impl ExpectedContents {
+    /// None are known of the file with this cache key.
+    pub(super) fn new(cache: Rc<Client>, key: Rc<str>, partition: Option<String>) -> Self {
+        let (whole, comparison, expected, has_new, version) = Default::default();
+        ExpectedContents { cache, key, partition, whole, comparison, expected, has_new, version }
+    }
+
     pub(super) fn expect_whole(&self, digest: &Digest) {
         self.whole.set(Some(*digest));
     }
 
-    pub(super) fn expect(&self, file: &CachedFile, range: Range<u64>, digest: &Digest) {
+    pub(super) fn expect(&self, range: Range<u64>, digest: &Digest) {
         let unknown =
             Expected { end: range.end, contents: Vec::new(), location: None, is_used: false, is_confirmed: false };
         let mut all = self.expected.borrow_mut();
         let expected = all.entry(range.start).or_insert(unknown);
         if expected.end == range.end {
-            expected.contents.push(content_id(file, digest));
+            expected.contents.push(self.content_id(digest));
             self.has_new.set(true);
         }
     }
@@ -79,13 +91,13 @@ impl ExpectedContents {
     }
 
     /// Returns the version to read if the whole file is cached, under any URL.
-    pub(super) async fn locate_whole(&self, file: &CachedFile) -> Result<Option<Version>> {
+    pub(super) async fn locate_whole(&self) -> Result<Option<Version>> {
         let Some(digest) = self.whole.get() else { return Ok(None) };
-        let found = file.cache.locate(&[content_id(file, &digest)]).await?.pop().flatten();
+        let found = self.cache.locate(&[self.content_id(&digest)]).await?.pop().flatten();
         let Some(ContentLocation { key, version, start: 0, byte_length: Some(length) }) = found else {
             return Ok(None);
         };
-        if key == file.key {
+        if *key == *self.key {
             return Ok(Some(Version::new(identity_of(&version))));
         }
         // ETag and Last-Modified of another URL cannot be compared with those of this server.
@@ -94,21 +106,21 @@ impl ExpectedContents {
     }
 
     /// Removes the record of the whole file, because some of its bytes are missing.
-    pub(super) fn forget_whole(&self, file: &CachedFile, version: &Version) {
+    pub(super) fn forget_whole(&self, version: &Version) {
         if let Some(digest) = self.whole.get() {
-            let recorded = file.cache.note(&content_id(file, &digest), version.key(file), &version.name, 0..0);
+            let recorded = self.cache.note(&self.content_id(&digest), version.key(&self.key), &version.name, 0..0);
             spawn_local(async move { drop(recorded.done().await) }); // if it fails, nothing can be done
         }
     }
 
     /// Compares the server's file with the digest of the whole file. Returns the response if they are equal.
-    pub(super) async fn compare(&self, file: &CachedFile, cached: &Version) -> Result<Option<RangeResponse<()>>> {
+    pub(super) async fn compare(&self, source: &FetchSource, cached: &Version) -> Result<Option<RangeResponse<()>>> {
         let (Some(digest), Some(byte_length)) = (self.whole.get(), cached.identity.length) else { return Ok(None) };
-        self.comparison.outcome(&file.source, byte_length, digest).await.map(Some)
+        self.comparison.outcome(source, byte_length, digest).await.map(Some)
     }
 
     /// Looks up the locations of newly expected contents.
-    pub(super) async fn locate(&self, file: &CachedFile) -> Result<()> {
+    pub(super) async fn locate(&self) -> Result<()> {
         if !self.has_new.replace(false) {
             return Ok(());
         }
@@ -120,13 +132,13 @@ impl ExpectedContents {
             };
             expected.iter().flat_map(with_start).unzip()
         };
-        let locations = file.cache.locate(&contents).await?;
+        let locations = self.cache.locate(&contents).await?;
         let mut expected = self.expected.borrow_mut();
         for (start, located) in starts.iter().zip(locations) {
             let (Some(expected), Some(located)) = (expected.get_mut(start), located) else { continue };
             let ContentLocation { key, version, start: at, .. } = located;
             let range = at..at.saturating_add(expected.end - start);
-            expected.location = (key != file.key).then_some(Location { key, version, range });
+            expected.location = (*key != *self.key).then_some(Location { key, version, range });
         }
         Ok(())
     }
@@ -155,12 +167,12 @@ impl ExpectedContents {
     }
 
     /// Removes the records of contents that were read from other files and had no matching digest.
-    pub(super) fn forget_unconfirmed(&self, file: &CachedFile) {
+    pub(super) fn forget_unconfirmed(&self) {
         let expected = self.expected.borrow();
         for expected in expected.values().filter(|expected| expected.is_used && !expected.is_confirmed) {
             let Some(Location { key, version, .. }) = &expected.location else { continue };
             for content in &expected.contents {
-                let recorded = file.cache.note(content, key, version, 0..0);
+                let recorded = self.cache.note(content, key, version, 0..0);
                 spawn_local(async move { drop(recorded.done().await) }); // if it fails, nothing can be done
             }
         }
@@ -172,25 +184,25 @@ impl ExpectedContents {
             expected.location = None;
         }
     }
-}
 
-/// Records the content ID of a verified range. The worker processes this after all earlier writes.
-pub(super) fn confirm(file: &Rc<CachedFile>, range: Range<u64>, digest: &Digest) {
-    if let Some(expected) = file.contents.expected.borrow_mut().get_mut(&range.start)
-        && expected.end == range.end
-    {
-        expected.is_confirmed = true;
+    /// Records the content ID of a verified range, if `may_write`. The worker processes this after all earlier writes.
+    pub(super) fn confirm(&self, range: Range<u64>, digest: &Digest, may_write: bool) {
+        if let Some(expected) = self.expected.borrow_mut().get_mut(&range.start)
+            && expected.end == range.end
+        {
+            expected.is_confirmed = true;
+        }
+        let version = self.version.borrow().clone();
+        let (Some(version), true) = (version, may_write) else { return };
+        if self.find(range.start).is_none() {
+            let recorded = self.cache.note(&self.content_id(digest), version.key(&self.key), &version.name, range);
+            spawn_local(async move { drop(recorded.done().await) }); // without the record, the bytes are downloaded again
+        }
     }
-    let version = file.contents.version.borrow().clone();
-    let (Some(version), false) = (version, file.writes_disabled.get()) else { return };
-    if file.contents.find(range.start).is_none() {
-        let recorded = file.cache.note(&content_id(file, digest), version.key(file), &version.name, range);
-        spawn_local(async move { drop(recorded.done().await) }); // without the record, the bytes are downloaded again
-    }
-}
 
-/// The ID of a digest and its algorithm. It includes the hash of the credentials.
-fn content_id(file: &CachedFile, digest: &Digest) -> String {
-    let text = key::join(file.partition.as_deref(), &format!("{} {digest}", digest.algorithm()));
-    blake3::hash(text.as_bytes()).to_hex().to_string()
+    /// The ID of a digest and its algorithm. It includes the hash of the credentials.
+    fn content_id(&self, digest: &Digest) -> String {
+        let text = key::join(self.partition.as_deref(), &format!("{} {digest}", digest.algorithm()));
+        blake3::hash(text.as_bytes()).to_hex().to_string()
+    }
 }

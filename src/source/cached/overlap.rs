@@ -1,7 +1,8 @@
 //! Checks that a response continues the cached bytes. Without a strong ETag, the last cached bytes are requested again
 //! and compared, so that bytes of two versions are never mixed.
 
-use super::{CachedFile, Version};
+use super::file::CachedFile;
+use super::version::Version;
 use crate::cache::end_of_read;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::js_buffer::JsBuffer;
@@ -10,9 +11,7 @@ use crate::source::{Body, Buffer, RangeResponse};
 use js_sys::Uint8Array;
 use std::ops::Range;
 
-/// Number of cached bytes to compare. It is halved after each failure, so that a connection that breaks within them
-/// still makes progress.
-pub(super) const OVERLAP_BYTES: u64 = 64 << 10;
+/// [`CachedFile::overlap_bytes`] is not halved below this.
 const MIN_OVERLAP_BYTES: u64 = 256;
 
 /// Size of the buffer for skipped bytes, which servers that ignore Range send before the requested ones.
@@ -67,7 +66,7 @@ async fn read_known(file: &CachedFile, end: u64, cached: &Version) -> Result<Opt
     let mut start = end.saturating_sub(file.overlap_bytes.get());
     while start < end {
         let range = start..end.min(end_of_read(start));
-        let reply = file.cache.read(cached.key(file), &cached.name, range, end, file.cache.read_buffer());
+        let reply = file.cache.read(cached.key(&file.key), &cached.name, range, end, file.cache.read_buffer());
         let (count, next, buffer) = reply.bytes().await?;
         if count > 0 && start + count == end {
             let bytes = JsBuffer::owned(Uint8Array::new(&buffer).slice(0, count as u32));

@@ -2,13 +2,13 @@
 //! again. Copied bytes are cached for the new file, so that the earlier one can be deleted.
 
 use super::content::Location;
-use super::{CachedFile, CachedSource};
-use crate::cache::client::version_of;
+use crate::cache::client::{Client, version_of};
 use crate::error::Result;
 use crate::index::CopiedRange;
 use futures::lock::Mutex;
 use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// What a file has in common with earlier files.
 #[derive(Debug, Default)]
@@ -31,9 +31,9 @@ struct PreviousFile {
 }
 
 impl PreviousRevision {
-    pub(super) fn expect(&self, files: &[CachedSource], ranges: &[CopiedRange]) {
-        let unknown = |file: &CachedSource| PreviousFile { key: file.file.key.clone(), version: None, is_used: false };
-        self.files.replace(files.iter().map(unknown).collect());
+    /// Sets the cache keys of the earlier files, and the ranges of the file that they have, too.
+    pub(super) fn expect(&self, keys: impl Iterator<Item = String>, ranges: &[CopiedRange]) {
+        self.files.replace(keys.map(|key| PreviousFile { key, version: None, is_used: false }).collect());
         self.ranges.replace(ranges.to_vec());
     }
 
@@ -42,14 +42,14 @@ impl PreviousRevision {
     ///
     /// # Errors
     /// Those of the cache.
-    pub(super) async fn locate(&self, file: &CachedFile) -> Result<()> {
+    pub(super) async fn locate(&self, cache: &Rc<Client>) -> Result<()> {
         let mut is_located = self.is_located.lock().await;
         if *is_located {
             return Ok(());
         }
         let keys: Vec<_> = self.files.borrow().iter().map(|previous| previous.key.clone()).collect();
         for (index, key) in keys.iter().enumerate() {
-            let version = file.cache.open(key).await?.map(|identity| version_of(&identity));
+            let version = cache.open(key).await?.map(|identity| version_of(&identity));
             if let Some(previous) = self.files.borrow_mut().get_mut(index) {
                 previous.version = version;
             }

@@ -3,7 +3,8 @@
 //! If a range is known to be read into a buffer of its own, the worker reads it directly into such a buffer, which
 //! saves a copy.
 
-use super::{CachedFile, Version};
+use super::file::CachedFile;
+use super::version::Version;
 use crate::cache::client::Reply;
 use crate::cache::{READ_BYTES, end_of_read};
 use crate::source::Buffer;
@@ -92,7 +93,7 @@ impl ReadAhead {
         let own = if has_own { touched_buffer(self.spare.take(), range.end - range.start) } else { None };
         let cache = &self.file.cache;
         let buffer = own.unwrap_or_else(|| cache.read_buffer());
-        cache.read(version.key(&self.file), &version.name, range, end_of_interest, buffer)
+        cache.read(version.key(&self.file.key), &version.name, range, end_of_interest, buffer)
     }
 }
 

@@ -10,12 +10,12 @@
 //! | is slow, but reachable | used | wait for the response |
 //! | is unreachable, or the browser is offline | used | used |
 
-use super::CachedFile;
 use super::reachability::{Reachability, probe};
 use crate::browser::navigator::is_offline;
 use crate::browser::timer::pause;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::source::fetch::FetchSource;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::{Body, Buffer};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
@@ -25,37 +25,37 @@ use std::pin::pin;
 const PROBE_DELAY_MS: u64 = 5_000;
 
 /// Returns the server's current version of the file. `None` if there is no response and cached bytes may be used
-/// nevertheless.
+/// nevertheless. Those of a private file require that the server confirms access.
 ///
 /// # Errors
 /// Those of the request, if cached bytes must not be used.
-pub(super) fn revalidate(file: &CachedFile) -> LocalBoxFuture<'_, Result<Option<Identity>>> {
-    request_identity(file).boxed_local()
+pub(super) fn revalidate(source: &FetchSource, is_private: bool) -> LocalBoxFuture<'_, Result<Option<Identity>>> {
+    request_identity(source, is_private).boxed_local()
 }
 
-async fn request_identity(file: &CachedFile) -> Result<Option<Identity>> {
+async fn request_identity(source: &FetchSource, is_private: bool) -> Result<Option<Identity>> {
     if is_offline() {
         return Ok(None);
     }
-    let mut response = requested_identity(file).boxed_local();
+    let mut response = requested_identity(source).boxed_local();
     let outcome = match future::select(&mut response, pin!(pause(PROBE_DELAY_MS))).await {
         Either::Left((outcome, _)) => outcome,
-        Either::Right(_) => match probe(file.source.name()).await {
+        Either::Right(_) => match probe(source.name()).await {
             Reachability::Unreachable => return Ok(None),
-            Reachability::Reachable | Reachability::Unknown if !file.is_private => return Ok(None),
+            Reachability::Reachable | Reachability::Unknown if !is_private => return Ok(None),
             Reachability::Reachable | Reachability::Unknown => response.await,
         },
     };
     match outcome {
         Ok(identity) => Ok(Some(identity)),
-        Err(error) => check_stale_use(file, error).await.map(|()| None),
+        Err(error) => check_stale_use(source, is_private, error).await.map(|()| None),
     }
 }
 
 /// The version in the response to a request for one byte. That byte is read, because dropping the body before its end
 /// cancels the request: the network panel would show an error, and the connection would be closed.
-async fn requested_identity(file: &CachedFile) -> Result<Identity> {
-    let mut answer = file.source.read(0..1).await?;
+async fn requested_identity(source: &FetchSource) -> Result<Identity> {
+    let mut answer = source.read(0..1).await?;
     if answer.end == Some(answer.start + 1) {
         answer.body.read(&mut JsBuffer::allocate(1)?, 0..1).await?;
     }
@@ -63,17 +63,17 @@ async fn requested_identity(file: &CachedFile) -> Result<Identity> {
 }
 
 /// Returns the error of the request unless cached bytes may be used nevertheless.
-async fn check_stale_use(file: &CachedFile, error: Error) -> Result<()> {
+async fn check_stale_use(source: &FetchSource, is_private: bool, error: Error) -> Result<()> {
     let has_response = error.context.status.is_some();
-    if !error.is_transient || (has_response && file.is_private) {
+    if !error.is_transient || (has_response && is_private) {
         return Err(error);
     }
     if has_response {
         return Ok(());
     }
-    match probe(file.source.name()).await {
+    match probe(source.name()).await {
         Reachability::Unreachable => Ok(()),
-        Reachability::Unknown if !file.is_private => Ok(()),
+        Reachability::Unknown if !is_private => Ok(()),
         Reachability::Unknown => Err(with_reason(
             error,
             "a page that is isolated from other origins cannot distinguish a lost connection from a response without \

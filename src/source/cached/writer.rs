@@ -1,7 +1,8 @@
 //! Writes downloaded bytes to the cache, in pieces and in the background.
 
+use super::file::CachedFile;
 use super::lease::Lease;
-use super::{CachedFile, Version};
+use super::version::Version;
 use crate::cache::{PIECE_BYTES, end_of_piece};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use std::rc::Rc;

@@ -1,5 +1,6 @@
 //! Digests of bytes, as files and callers state them. `codec` computes them.
 
+use crate::algorithm::Algorithm;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A checksum or digest, as stated in a file or pinned by the caller.
@@ -22,15 +23,15 @@ pub enum Digest {
 
 impl Digest {
     /// The name of the algorithm, as in `verified`.
-    pub fn algorithm(self) -> &'static str {
+    pub fn algorithm(self) -> Algorithm {
         match self {
-            Digest::Crc32(_) => "crc32",
+            Digest::Crc32(_) => Algorithm::Crc32,
             #[cfg(feature = "crc32c")]
-            Digest::Crc32c(_) => "crc32c",
+            Digest::Crc32c(_) => Algorithm::Crc32c,
             #[cfg(feature = "xxh3")]
-            Digest::Xxh3(_) => "xxh3",
-            Digest::Sha256(_) => "sha256",
-            Digest::Blake3(_) => "blake3",
+            Digest::Xxh3(_) => Algorithm::Xxh3,
+            Digest::Sha256(_) => Algorithm::Sha256,
+            Digest::Blake3(_) => Algorithm::Blake3,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Computes digests incrementally, and compares them with the values that files state.
 
 use super::crc32;
+use crate::algorithm::Algorithm;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use sha2::Digest as _;

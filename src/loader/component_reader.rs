@@ -1,5 +1,6 @@
 //! Reads the decoded bytes of one component in pieces, from any position, and verifies them.
 
+use crate::algorithm::Algorithm;
 use crate::codec::ComponentDecoder;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,7 +8,7 @@ use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding
 use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::source::{Buffer, BufferOf, Source};
 use std::ops::Range;
 use std::rc::Rc;

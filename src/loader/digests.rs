@@ -1,5 +1,6 @@
 //! Digests that the caller pins. They are checked in addition to the digests that the model's files state.
 
+use crate::algorithm::Algorithm;
 use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{ComponentDigest, Digest, DigestedBytes, Index, Part, Tensor};

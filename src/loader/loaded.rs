@@ -1,5 +1,6 @@
 //! Loaded tensors.
 
+use crate::algorithm::Algorithm;
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::Result;

@@ -1,6 +1,7 @@
 //! A file of any format: its bytes as they are stored, read with the retries, the resumption, the validators and the
 //! cache that the files of a model have.
 
+use crate::algorithm::Algorithm;
 use crate::codec::digest::{self, Hasher};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};

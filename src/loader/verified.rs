@@ -1,5 +1,6 @@
 //! The result of verifying a whole model.
 
+use crate::algorithm::Algorithm;
 use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
 use crate::format::ggml;
@@ -15,7 +16,7 @@ pub struct Verified {
     /// Number of tensors. Each of them can be decoded.
     pub tensors: usize,
     /// The algorithms of the checksums that matched.
-    pub checksums: BTreeSet<&'static str>,
+    pub checksums: BTreeSet<Algorithm>,
     /// Number of tensors that no checksum covers, neither their own nor their file's. Their structure is valid, but
     /// damaged values cannot be detected.
     pub tensors_without_checksum: usize,
@@ -56,7 +57,7 @@ impl Verified {
     }
 
     /// Adds one file: its tensors, and the algorithms of the checksums that cover all of them.
-    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[&'static str]) {
+    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[Algorithm]) {
         for tensor in tensors {
             let own = || tensor.components.iter().map(|component| component.digest);
             let is_checked = !checksums.is_empty() || own().all(|digest| digest.is_some());

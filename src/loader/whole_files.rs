@@ -10,7 +10,7 @@ use crate::loader::schedule::file_checks::check_footers;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::Chunk;
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::source::{Buffer, Source};
 use crate::trust::{FilePlan, StatedDigests};
 use std::cell::Cell;
@@ -78,7 +78,7 @@ impl<S: Source> Loader<S> {
         while reading.position < range.end {
             let mut at = reading.position;
             let chunk = reading.chunk(range.end - at).await.and_then(|chunk| {
-                chunk.ok_or_else(|| cut(range.start, at, range.end)) // the file became shorter
+                chunk.ok_or_else(|| truncated_error(range.start, at, range.end)) // the file became shorter
             });
             let Chunk { buffer, length, .. } = chunk.map_err(|e| e.in_file(file.source.name()))?;
             buffer.inspect(0..length, &mut |bytes| {

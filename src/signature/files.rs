@@ -1,6 +1,7 @@
 //! The digests of the files of a signed model.
 
 use super::invalid;
+use crate::algorithm::Algorithm;
 use crate::codec::digest::Hasher;
 use crate::digest::Digest;
 use crate::error::Result;

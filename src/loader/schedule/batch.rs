@@ -14,7 +14,7 @@ use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
 use crate::loader::schedule::planned::PlannedTensor;
-use crate::loader::schedule::rows::{CutStart, stored_range};
+use crate::loader::schedule::rows::{BlockSpanStart, stored_range};
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
 use crate::loader::transfer::file::ModelFile;

@@ -1,5 +1,6 @@
 //! Reads one component, and decodes and digests it as it arrives, on this thread or on another.
 
+use crate::algorithm::Algorithm;
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest};
 use crate::loader::decode::job::{Job, Received, Task};
@@ -8,7 +9,7 @@ use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::Target;
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader};
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, Source};
 use futures::future::FutureExt;

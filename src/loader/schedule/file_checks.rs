@@ -1,5 +1,6 @@
 //! Checks the checksums of whole files in calls that read all bytes of the model.
 
+use crate::algorithm::Algorithm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::padding::PaddingCheck;

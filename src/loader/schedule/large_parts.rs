@@ -10,7 +10,7 @@ use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader};
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, Source};
 use futures::future::FutureExt;

@@ -8,7 +8,7 @@ use crate::loader::schedule::target::Target;
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, Source};
 use futures::future::{self, FutureExt, LocalBoxFuture};

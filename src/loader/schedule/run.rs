@@ -11,7 +11,7 @@ use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::PrefetchPriority;
 use crate::loader::transfer::range_reader::RangeReader;
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::{Run, WantedRange};
 use crate::progress::BytesArrived;
 use crate::source::{Buffer, BufferOf, Source};

@@ -1,5 +1,6 @@
 //! One file of a model: the bytes that are known so far, and readers for the rest.
 
+use crate::algorithm::Algorithm;
 use crate::codec::pages::Pages;
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
 use crate::deferred::Code;
@@ -15,7 +16,7 @@ use crate::loader::transfer::remote::{Proof, Remote};
 use crate::loader::transfer::seen_blocks::{SeenBlocks, SeenBody};
 use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
-use crate::loader::transfer::truncated::{cut, too_limited};
+use crate::loader::transfer::truncated::{too_limited, truncated_error};
 use crate::loader::transfer::unpack::{FileBody, NextBody, Unpacked};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::RetryPolicy;

@@ -8,7 +8,7 @@ use crate::loader::transfer::next_request::NextRequest;
 use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_WITH_ETAG_BYTES, Tail};
 use crate::loader::transfer::priority::PrefetchPriority;
 use crate::loader::transfer::remote::{Proof, Remote};
-use crate::loader::transfer::truncated::{cut, too_limited};
+use crate::loader::transfer::truncated::{too_limited, truncated_error};
 use crate::source::{Buffer, BufferOf, Source};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::cell::Cell;

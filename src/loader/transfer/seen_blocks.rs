@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::loader::transfer::overlap::changed_bytes;
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::source::{Body, Buffer};
 use std::cell::RefCell;
 use std::ops::Range;

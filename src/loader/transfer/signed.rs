@@ -4,11 +4,12 @@
 //! therefore reads all of it once, compares its digest, and computes the digest of each block. Later reads, which may
 //! get their bytes from another response, are compared block by block.
 
+use crate::algorithm::Algorithm;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::signed_digests::SignedDigests;
 use crate::loader::transfer::seen_blocks::SeenBody;
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::signature::{SignedFile, SignedFiles};
 use crate::source::{Body, Buffer};
 use futures::lock::Mutex;

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::index::Component;
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::stats::Stats;
-use crate::loader::transfer::truncated::cut;
+use crate::loader::transfer::truncated::truncated_error;
 use crate::source::{Body, Buffer};
 use futures::future::LocalBoxFuture;
 use std::ops::Range;

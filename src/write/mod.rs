@@ -27,6 +27,7 @@ mod readers;
 mod source;
 
 pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
+#[cfg(feature = "publish")]
 pub(crate) use cancellation::check_cancelled;
 pub use converted::{Converted, Sizes};
 pub use folder::folder_metadata;

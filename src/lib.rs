@@ -106,23 +106,30 @@
 //! | layer | modules | responsibility |
 //! | --- | --- | --- |
 //! | interfaces | `js` (feature `js`), `web`, `workers`; the crate `weightstream-cli` | what apps and shells see |
-//! | engine | [`loader`] | opens and lists a model, and loads its tensors from any source |
+//! | | `publish` | publishes models, and downloads and checks published ones |
+//! | engine | `write` | writes models |
+//! | | [`native`] | reads local and remote models, blocking |
+//! | | [`loader`] | opens and lists a model, and loads its tensors from any source |
 //! | | `loader::schedule` | batches, connections, memory budget |
 //! | | `loader::transfer` | reads ranges, retries and resumes |
 //! | | `loader::decode` | decodes and verifies components |
-//! | | [`native`], `write` | reads local and remote models, blocking; writes models |
+//! | sources | [`source`], `cache` | byte sources; the persistent cache of browsers |
+//! | | `hub` | addresses and answers of model hubs |
 //! | core | `model` | which file is the model; how its files become one |
 //! | | [`mod@format`] | one folder per format: parser, writer and tests |
 //! | | `plan` | which ranges to request |
 //! | | `trust` | which digests of whole files are compared before bytes are passed on |
-//! | parts | `window`, [`index`], `index::split` | known bytes; tensors and components; split models |
-//! | | `codec`, `output` | decoders and digests; encoders and the files that are written |
-//! | | [`source`], `cache` | byte sources; the persistent cache of browsers |
+//! | parts | `window`, `cursor`, `fields` | known bytes of a file, and how parsers read them |
+//! | | `values` | JSON, CBOR and MessagePack, read within a memory budget |
+//! | | [`index`], `long_array`, `name_index` | tensors and components; long arrays of metadata; names |
+//! | | `codec`, `output` | decoders and checksums; encoders and the files that are written |
 //! | | [`signature`] | signatures of models, and what they state |
-//! | | `identity`, [`retry`] | the version of a file; when to retry |
-//! | | `deferred` | which parts of the npm package's module are loaded |
+//! | | `identity`, `status`, [`retry`] | the version of a file; what an HTTP status means; when to retry |
+//! | | `names` | names of files in paths and URLs |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
-//! | base | `algorithm`, [`dtype`], [`error`], [`progress`] | |
+//! | base | `algorithm`, `digest`, [`dtype`], [`error`], [`progress`] | vocabulary |
+//! | | `deferred` | which parts of the npm package's module are loaded |
+//! | | `setters`, `similar_names`, `sorting` | language: methods of options; suggestions; sorting with less code |
 //!
 //! The core does no I/O and has no clock. A parser reads its `window::Window` as if the whole file were in memory, and
 //! stops where bytes are missing until the engine has fetched them.

@@ -17,6 +17,8 @@ pub mod environment;
 pub mod expected;
 pub mod fuzz;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
 pub mod line_length;
 pub mod links;
 pub mod miri;

@@ -13,7 +13,7 @@ const CONSTANTS: [[&str; 4]; 6] = [
     ["src/loader/transfer/file.rs", "FIRST_READ_BYTES", "src/js/source/head.js", "FIRST_READ_BYTES"],
     ["src/cache/opfs.rs", "DIRECTORY", "src/js/source/head.js", "CACHE"],
     ["src/cache/indexed.rs", "NAME", "src/js/source/head.js", "CACHE"],
-    ["src/index/manifest.rs", "MAX_PARTS", "src/js/runtimes/wllama/wllama.js", "MAX_PARTS"],
+    ["src/index/part.rs", "MAX_PARTS", "src/js/runtimes/wllama/wllama.js", "MAX_PARTS"],
     ["src/js/list.rs", "MAX_COMPARED", "src/js/loader/list.js", "MAX_KINDS"],
     ["src/js/progress.rs", "NEWEST_WEIGHT", "src/js/loader/progress.js", "NEWEST_WEIGHT"],
 ];

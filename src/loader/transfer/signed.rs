@@ -91,8 +91,8 @@ impl SignedContent {
         self.content.check().finish()
     }
 
-    /// Compares the whole file with the signature, unless this was done before. `read` reads it, and passes its bytes on
-    /// in order.
+    /// Compares the whole file with the signature, unless this was done before. `read` reads it, and passes its bytes
+    /// on in order.
     ///
     /// # Errors
     /// `SIGNATURE` if it is another file; those of `read`.

@@ -196,7 +196,7 @@ impl ExpectedContents {
         let (Some(version), true) = (version, may_write) else { return };
         if self.find(range.start).is_none() {
             let recorded = self.cache.note(&self.content_id(digest), version.key(&self.key), &version.name, range);
-            spawn_local(async move { drop(recorded.done().await) }); // without the record, the bytes are downloaded again
+            spawn_local(async move { drop(recorded.done().await) }); // without it, the bytes are downloaded again
         }
     }
 

@@ -20,7 +20,7 @@ pub struct Index {
     /// Warnings for the user. They do not prevent the file from being loaded.
     pub warnings: Vec<String>,
     /// Tensors that this file lists although other files contain them, with the shard number of that file. See
-    /// [`Catalog`].
+    /// [`Catalog`](super::Catalog).
     pub other_shards: HashMap<String, u64>,
     /// The positions of the blocks of compressed components, by the offset of the component, if the file states them.
     /// They are a hint, which may be wrong.

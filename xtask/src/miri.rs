@@ -19,10 +19,11 @@ use crate::{command, setup};
 const FEATURES: &str = "formats";
 
 /// The modules of the core, which read untrusted bytes and keep account of them.
-const CORE: [&str; 12] = [
+const CORE: [&str; 14] = [
     "cache::",
     "codec::",
     "cursor::",
+    "digest::",
     "dtype::",
     "format::",
     "index::",
@@ -31,6 +32,7 @@ const CORE: [&str; 12] = [
     "plan::",
     "retry::",
     "split::",
+    "values::",
     "window::",
 ];
 

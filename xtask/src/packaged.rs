@@ -104,7 +104,8 @@ fn unpacked(project: &Project) -> Result<Vec<Unpacked>> {
                 fs::remove_dir_all(&folder)?; // an older package may have files that this one lacks
             }
             let mut tar = Command::new("tar");
-            tar.arg("-xzf").arg(target.join("package").join(format!("{stem}.crate"))).arg("-C").arg(&target);
+            // The times in packages are those of 2006: cargo would not notice that a file has changed.
+            tar.arg("-xzmf").arg(target.join("package").join(format!("{stem}.crate"))).arg("-C").arg(&target);
             command::output(&mut tar)?;
             unpacked.push(Unpacked { name, folder });
         }

@@ -47,12 +47,12 @@ impl std::str::FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self> {
         let (algorithm, hex) = text.split_once(':').unwrap_or_default();
-        let digest = match algorithm {
-            "crc32" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32),
+        let digest = match Algorithm::from_name(algorithm) {
+            Some(Algorithm::Crc32) => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32),
             #[cfg(feature = "crc32c")]
-            "crc32c" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32c),
-            "sha256" => from_hex(hex).map(Digest::Sha256),
-            "blake3" => from_hex(hex).map(Digest::Blake3),
+            Some(Algorithm::Crc32c) => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32c),
+            Some(Algorithm::Sha256) => from_hex(hex).map(Digest::Sha256),
+            Some(Algorithm::Blake3) => from_hex(hex).map(Digest::Blake3),
             _ => None,
         };
         digest.ok_or_else(|| {

@@ -85,7 +85,7 @@ fn run_test(browser: &mut Chromium, url: &str, module: &str, test: &str, argumen
     Ok(())
 }
 
-/// Builds the package without its worker, unoptimized, and with test hooks. Each test has its own package.
+/// Builds the package without its worker, hardly optimised, and with test hooks. Each test has its own package.
 pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
     // Unoptimised, functions that every release inlines would be in other parts of the module than their callers.

@@ -13,21 +13,14 @@ use crate::{command, packaged, workspace};
 pub fn test(project: &Project) -> Result<()> {
     let folder = project.root.join("bridges");
     command::run(Command::new("cargo").args(["fmt", "--all", "--check"]).current_dir(&folder))?;
-    let mut test = Command::new("cargo");
-    test.args(["test", "--locked", "--workspace", "--all-targets", "--no-fail-fast"]).current_dir(&folder);
-    command::run(linted(&mut test))?;
-    let mut test = Command::new("cargo");
-    test.args(["test", "--locked", "--workspace", "--doc", "--no-fail-fast"]).current_dir(&folder);
-    command::run(linted(&mut test))?;
+    // Cargo runs the examples in documentation only alone.
+    for targets in ["--all-targets", "--doc"] {
+        let mut test = Command::new("cargo");
+        test.args(["test", "--locked", "--workspace", "--no-fail-fast", targets]).current_dir(&folder);
+        // Clippy compiles the crates of the workspace, and warnings are errors. `cargo clippy` would compile candle and
+        // burn a second time.
+        command::run(test.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", "-Dwarnings"))?;
+    }
     packaged::test(project)?;
     workspace::run(project, "e2e", &["bridges".to_owned()])
-}
-
-/// Lets clippy compile the crates of the workspace, with warnings as errors. This is what `cargo clippy` does too, but
-/// that compiles all dependencies without their code, and the tests would compile them a second time.
-fn linted(cargo: &mut Command) -> &mut Command {
-    // The separator of the arguments in this variable is that of cargo-clippy.
-    cargo
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
-        .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
 }

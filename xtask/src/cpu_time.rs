@@ -1,4 +1,4 @@
-//! The CPU time of other programs, which tells what a step costs when others run beside it.
+//! Measures the CPU time of child processes: what a step computes, however many others run at the same time.
 
 use std::fs;
 use std::time::Duration;

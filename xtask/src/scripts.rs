@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::project::Project;
 use crate::{command, npm, sources};
@@ -13,11 +13,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub fn check(project: &Project) -> Result<()> {
     let tools = npm::ready(project)?;
     let mut biome = npm::tool(&tools, "@biomejs/biome/bin/biome");
-    biome.args(["lint", "--error-on-warnings", "--no-errors-on-unmatched"]).current_dir(&project.root);
+    biome.args(["lint", "--error-on-warnings"]).current_dir(&project.root);
     command::quiet(&mut biome, LIMIT).context("the linter of biome.json reports defects")?;
 
     let mut tests = sources::files(&project.root.join("src/js"))?;
     tests.retain(|path| path.ends_with(".test.js"));
+    ensure!(!tests.is_empty(), "there are no unit tests in src/js");
     let mut node = Command::new("node");
     node.args(["--test", "--test-reporter=dot"]).args(&tests).current_dir(project.root.join("src/js"));
     command::quiet(&mut node, LIMIT).context("unit tests of src/js fail")?;

@@ -1,5 +1,5 @@
-//! Loads every fixture with the main part of the module alone. Files that need another part are a reviewed list, so
-//! that nobody makes a page of a common format load more by accident.
+//! Loads every fixture with the main part of the module alone. The files that need another part are a reviewed list: a
+//! change after which pages with a common format load another part fails this test.
 
 use std::collections::BTreeSet;
 use std::env;

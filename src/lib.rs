@@ -128,6 +128,7 @@
 //! | | `names` | names of files in paths and URLs |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
 //! | base | `algorithm`, `digest`, [`dtype`], [`error`], [`progress`] | vocabulary |
+//! | | `host` | the clock, timers and random numbers of the platform |
 //! | | `deferred` | which parts of the npm package's module are loaded |
 //! | | `setters`, `similar_names`, `sorting` | language: methods of options; suggestions; sorting with less code |
 //!
@@ -156,6 +157,7 @@ pub mod dtype;
 pub mod error;
 mod fields;
 pub mod format;
+mod host;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
 pub mod hub;
 mod identity;
@@ -221,6 +223,10 @@ pub mod internals {
     }
     pub mod format {
         pub use crate::format::*;
+    }
+    #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+    pub mod host {
+        pub use crate::host::TokioHost;
     }
     pub mod pool {
         pub use crate::loader::{Job, Outcome, Pool, Received, Task, TaskError, Work};

@@ -20,7 +20,6 @@ pub enum Stop {
     /// The file is invalid.
     Failed(Error),
     /// The parser is in the part of the npm package's module that is not loaded yet: load it, and parse again.
-    #[cfg(all(target_arch = "wasm32", feature = "js"))]
     Deferred,
 }
 

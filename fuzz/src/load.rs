@@ -11,7 +11,7 @@ use std::rc::Rc;
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::memory::{MemoryBody, MemorySource};
-use weightstream::source::{Body, RangeResponse, Source};
+use weightstream::source::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
 use weightstream::{Error, ErrorKind, Result};
 
 /// The behaviour of the network for each request. Later requests succeed.
@@ -104,15 +104,13 @@ struct Scripted {
     behaviours: Rc<RefCell<Vec<Behaviour>>>,
 }
 
+impl CacheHints for Scripted {}
+
 impl Source for Scripted {
     type Body = ScriptedBody;
 
     fn name(&self) -> &str {
         "m"
-    }
-
-    fn file_name(&self) -> Option<String> {
-        Some("m".to_owned())
     }
 
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<ScriptedBody>> {
@@ -129,18 +127,18 @@ impl Source for Scripted {
         Ok(answer.map(|body| ScriptedBody { body, behaviour, sent: 0 }))
     }
 
+    fn host(&self) -> &dyn Host {
+        self.memory.host()
+    }
+}
+
+impl ModelSource for Scripted {
+    fn file_name(&self) -> Option<String> {
+        Some("m".to_owned())
+    }
+
     fn part(&self, path: &str) -> Result<Self> {
         Ok(Scripted { memory: self.memory.part(path)?, ..self.clone() })
-    }
-
-    async fn pause(&self, _: u64) {}
-
-    fn now_ms(&self) -> u64 {
-        self.memory.now_ms()
-    }
-
-    fn random(&self) -> f64 {
-        0.5
     }
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod csp;
 #[cfg(feature = "js")]
 pub(crate) mod deferred;
+pub(crate) mod host;
 #[cfg(feature = "web-workers")]
 pub(crate) mod lock;
 #[cfg(feature = "web-workers")]

@@ -3,6 +3,7 @@
 use super::refusal::refusal;
 use super::{Address, Reply};
 use crate::error::Result;
+use crate::host::Host;
 use crate::retry::RetryPolicy;
 use crate::status::status_error;
 
@@ -12,9 +13,7 @@ pub(crate) trait Transport {
     /// plain text only, as far as [`Reply::can_take`].
     async fn get(&self, url: &str, accept: &str) -> Result<Reply>;
 
-    async fn pause(&self, delay_ms: u64);
-
-    fn random(&self) -> f64;
+    fn host(&self) -> &dyn Host;
 }
 
 /// Sends a request until a response arrives that is not transient.
@@ -39,8 +38,8 @@ pub(super) async fn reply_to(address: &Address, url: &str, accept: &str, transpo
             Err(error) => error,
         };
         failures += 1;
-        match policy.delay_ms(&error, failures, false, transport.random()) {
-            Some(delay_ms) => transport.pause(delay_ms).await,
+        match policy.delay_ms(&error, failures, false, transport.host().random()) {
+            Some(delay_ms) => transport.host().pause(delay_ms).await,
             None => return Err(error.in_file(url)),
         }
     }

@@ -9,7 +9,7 @@ use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ const MAX_NUMBER_BYTES: u64 = 16;
 ///
 /// The digests of a component that is read from its first to its last byte are compared before its last bytes are
 /// passed on.
-pub(crate) struct ComponentReader<S: Source> {
+pub(crate) struct ComponentReader<S: ModelSource> {
     file: Rc<ModelFile<S>>,
     tensor_name: String,
     /// The component, or the blocks of it that are read.
@@ -69,7 +69,7 @@ impl WantedComponent<'_> {
 }
 
 /// What a [`ComponentReader`] reads, before it has a reader of the stored bytes.
-pub(crate) struct PreparedComponent<S: Source> {
+pub(crate) struct PreparedComponent<S: ModelSource> {
     file: Rc<ModelFile<S>>,
     tensor_name: String,
     component: Component,
@@ -86,7 +86,7 @@ pub(crate) struct PreparedComponent<S: Source> {
     stored: Range<u64>,
 }
 
-impl<S: Source> PreparedComponent<S> {
+impl<S: ModelSource> PreparedComponent<S> {
     /// Determines which bytes are read. Reads the page digests, if the format has any.
     pub(crate) async fn new(loader: &Loader<S>, file: &Rc<ModelFile<S>>, of: WantedComponent<'_>) -> Result<Self> {
         let is_complete = of.is_complete();
@@ -153,7 +153,7 @@ impl<S: Source> PreparedComponent<S> {
     }
 }
 
-impl<S: Source> ComponentReader<S> {
+impl<S: ModelSource> ComponentReader<S> {
     /// The offset in the decoded component of the next byte.
     pub(crate) fn position(&self) -> u64 {
         let (bytes, taken) = &self.untaken;
@@ -341,7 +341,7 @@ fn decoded_range(component: &Component, wanted: &Range<u64>) -> Range<u64> {
 
 /// The digests that are compared when a component is read completely: its own, and the pinned one if it is the tensor's
 /// only component.
-fn digests_of<S: Source>(loader: &Loader<S>, tensor: &Tensor, component: &Component) -> Vec<ComponentDigest> {
+fn digests_of<S: ModelSource>(loader: &Loader<S>, tensor: &Tensor, component: &Component) -> Vec<ComponentDigest> {
     let own = component.digest.filter(|_| loader.options.verify);
     let pinned = loader.pinned.get(&tensor.name).filter(|_| tensor.components.len() == 1);
     let pinned = pinned.map(|digest| ComponentDigest { digest: *digest, over: DigestedBytes::Decoded });

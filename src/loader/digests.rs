@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{ComponentDigest, Digest, DigestedBytes, Index, Part, Tensor};
 use crate::loader::transfer::file::ModelFile;
 use crate::setters::setters;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, ModelSource};
 use crate::trust::{PINNED, unknown_length};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ impl Digests {
 
 impl Digests {
     /// The pinned digest of a file of the model, and its key: the file's URL, its path in the model or its name.
-    pub(super) fn of_file(&self, source: &impl Source, part: Option<&Part>) -> Option<(&str, Digest)> {
+    pub(super) fn of_file(&self, source: &impl ModelSource, part: Option<&Part>) -> Option<(&str, Digest)> {
         let file_name = source.file_name();
         let names = [Some(source.name()), part.map(|part| part.path.as_str()), file_name.as_deref()];
         let pinned = names.into_iter().flatten().find_map(|name| self.files.get_key_value(name));
@@ -42,13 +42,13 @@ impl Digests {
 
     /// The expected digest of a whole file: the pinned digest, or else the digest in the manifest, or else that of the
     /// file's host.
-    pub(super) fn of_whole_file(&self, source: &impl Source, part: Option<&Part>) -> Option<Digest> {
+    pub(super) fn of_whole_file(&self, source: &impl ModelSource, part: Option<&Part>) -> Option<Digest> {
         let pinned = self.of_file(source, part).map(|(_, digest)| digest);
         pinned.or(part.and_then(|part| part.digest)).or_else(|| source.stated_digest())
     }
 
     /// Tells a file's source which digests its components should have.
-    pub(super) fn expect_contents<S: Source>(&self, file: &ModelFile<S>, index: &Index) {
+    pub(super) fn expect_contents<S: ModelSource>(&self, file: &ModelFile<S>, index: &Index) {
         for at in 0..index.tensors.len() {
             if self.tensors.is_empty() && index.tensors.is_raw(at) {
                 continue; // it has no digest
@@ -71,7 +71,7 @@ impl Digests {
     ///
     /// # Errors
     /// `NOT_FOUND` for a pinned file that the model does not have.
-    pub(super) fn check_files<'a, S: Source>(
+    pub(super) fn check_files<'a, S: ModelSource>(
         &self,
         files: impl Iterator<Item = (&'a S, Option<&'a Part>)>,
     ) -> Result<()> {
@@ -130,7 +130,7 @@ pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated:
 ///
 /// # Errors
 /// `CHECKSUM` if the digests differ; `UNSUPPORTED` for a file of unknown length.
-pub(super) async fn check_whole<S: Source>(file: &Rc<ModelFile<S>>, stated: Digest) -> Result<()> {
+pub(super) async fn check_whole<S: ModelSource>(file: &Rc<ModelFile<S>>, stated: Digest) -> Result<()> {
     let Some(length) = file.length() else { return Err(unknown_length()) };
     let computed = file.parse_with(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
     digest::compare(computed, stated).map_err(|error| as_pinned_mismatch(error).at(0..length))?;

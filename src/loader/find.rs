@@ -8,11 +8,11 @@ use crate::loader::shard::{OpenShard, Shard, check_footer};
 use crate::loader::transfer::file::ModelFile;
 use crate::model::assembly;
 use crate::similar_names::no_tensor;
-use crate::source::Source;
+use crate::source::ModelSource;
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     /// The tensor of that name. If the manifest states the tensor's file, only that file is opened.
     pub(super) async fn find(&self, name: &str) -> Result<Arc<Tensor>> {
         let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);

@@ -7,7 +7,7 @@ use crate::loader::schedule::planned::{Form, PlannedTensor};
 use crate::loader::schedule::rows::{Rows, rows_of};
 use crate::loader::{Loaded, Loader, TensorRequest, check_indices};
 use crate::progress::Progress;
-use crate::source::{BufferOf, Source};
+use crate::source::{BufferOf, ModelSource};
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::TryStreamExt;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     /// Loads one tensor, reading only its bytes. A second call for the same tensor joins the running load, unless it
     /// asks for rows or another dtype, or passes a buffer.
     ///

@@ -1,7 +1,7 @@
 //! The engine: opens a model over any [`Source`], lists it, and streams its tensors.
 //!
 //! The futures are not `Send` and make progress only while they are polled. Dropping a future stops its requests. The
-//! engine does not depend on JavaScript or threads; the [`Source`] provides the clock.
+//! engine does not depend on JavaScript or threads; a [`Host`](crate::source::Host) provides the clock.
 
 mod component_reader;
 pub(crate) mod decode;
@@ -63,7 +63,7 @@ use crate::identity::Identity;
 use crate::index::{Algorithm, Digest, Manifest, Metadata, Tensor};
 use crate::model::assembly::{Assembly, Opened};
 use crate::progress::Progress;
-use crate::source::{BufferOf, Source};
+use crate::source::{BufferOf, ModelSource};
 #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
 use crate::window::{Stop, Window};
 use digests::check_whole;
@@ -123,7 +123,7 @@ impl ModelMetadata {
 /// })
 /// .unwrap();
 /// ```
-pub struct Loader<S: Source> {
+pub struct Loader<S: ModelSource> {
     assembly: Assembly,
     shards: Vec<Shard<S>>,
     options: Options,
@@ -151,7 +151,7 @@ type Prefetched<B> = (Loaded<B>, Permit);
 
 type PrefetchedReceiver<B> = (oneshot::Receiver<Prefetched<B>>, Rc<PrefetchProgress>);
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     /// Reads the header and index of the file, or the manifest. Takes one or two requests, whatever the model's size.
     ///
     /// # Errors
@@ -389,7 +389,7 @@ impl<S: Source> Loader<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for Loader<S> {
+impl<S: ModelSource> std::fmt::Debug for Loader<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Loader")
             .field("shards", &self.shards.len())

@@ -6,19 +6,19 @@ use crate::loader::Loader;
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, Tap};
-use crate::source::Source;
+use crate::source::ModelSource;
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
 /// Reads components piece by piece. If they are read in index order, one response body per file delivers all of them.
 /// At most one piece is held in memory at a time.
-pub struct PieceReader<S: Source> {
+pub struct PieceReader<S: ModelSource> {
     loader: Rc<Loader<S>>,
     rest: Rest<S>,
 }
 
-impl<S: Source> PieceReader<S> {
+impl<S: ModelSource> PieceReader<S> {
     /// Creates a reader. It reads nothing yet.
     pub fn new(loader: Rc<Loader<S>>) -> Self {
         PieceReader { loader, rest: Rest::default() }
@@ -73,7 +73,7 @@ impl<S: Source> PieceReader<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for PieceReader<S> {
+impl<S: ModelSource> std::fmt::Debug for PieceReader<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PieceReader").field("loader", &self.loader).finish_non_exhaustive()
     }
@@ -98,20 +98,20 @@ pub(crate) fn run_end<'a>(first: &Tensor, following: impl Iterator<Item = &'a Te
 pub(crate) type FileTaps = Rc<dyn Fn(usize) -> Option<Tap>>;
 
 /// The rest of the last response body. The next component may follow in it.
-pub(crate) struct Rest<S: Source> {
+pub(crate) struct Rest<S: ModelSource> {
     /// The number of its file, and the reader.
     reading: Option<(usize, RangeReader<S>)>,
     has_limited_requests: bool,
     taps: Option<FileTaps>,
 }
 
-impl<S: Source> Default for Rest<S> {
+impl<S: ModelSource> Default for Rest<S> {
     fn default() -> Self {
         Rest { reading: None, has_limited_requests: false, taps: None }
     }
 }
 
-impl<S: Source> Rest<S> {
+impl<S: ModelSource> Rest<S> {
     /// For a caller that may be slower than the network.
     pub(crate) fn with_limited_requests() -> Self {
         Rest { has_limited_requests: true, ..Rest::default() }

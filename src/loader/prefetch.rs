@@ -9,7 +9,7 @@ use crate::loader::schedule::planned::Form;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::{Loaded, Loader, Prefetched, PrefetchedReceiver};
 use crate::progress::{BytesArrived, Progress};
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::channel::oneshot;
 use futures::stream::StreamExt;
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     /// Starts to load tensors, in this order, that will soon be requested from [`Loader::load_tensor`]. The returned
     /// future does the work: poll it concurrently with other work. Prefetching pauses while `load_tensor` loads another
     /// tensor. Errors are ignored here: `load_tensor` loads such a tensor again and reports the error.
@@ -145,13 +145,13 @@ fn is_wanted<B: 'static>(senders: &Senders<B>) -> Box<dyn Fn(&str) -> bool> {
 }
 
 /// A caller that waits for a tensor that is being prefetched. If the caller is dropped first, the receiver is put back.
-struct Joined<S: Source> {
+struct Joined<S: ModelSource> {
     loader: Rc<Loader<S>>,
     name: String,
     receiver: Option<PrefetchedReceiver<BufferOf<S>>>,
 }
 
-impl<S: Source> Drop for Joined<S> {
+impl<S: ModelSource> Drop for Joined<S> {
     fn drop(&mut self) {
         if let Some(receiver) = self.receiver.take() {
             receiver.1.unfollow();

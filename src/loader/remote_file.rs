@@ -11,7 +11,7 @@ use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::stats::Stats;
 use crate::retry::RetryPolicy;
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use crate::trust::HOST;
 use crate::window::Window;
 use std::cell::Cell;
@@ -19,12 +19,12 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// An open file of any format.
-pub struct RemoteFile<S: Source> {
+pub struct RemoteFile<S: ModelSource> {
     file: Rc<ModelFile<S>>,
     digest: Option<Digest>,
 }
 
-impl<S: Source> RemoteFile<S> {
+impl<S: ModelSource> RemoteFile<S> {
     /// Requests the first 64 KiB of the file, which tell whether it exists, and how long it is if the server says so.
     ///
     /// `digest` is that of the whole file, by default the one that its host states. Every [`FileReader`] over the whole
@@ -140,14 +140,14 @@ impl<S: Source> RemoteFile<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for RemoteFile<S> {
+impl<S: ModelSource> std::fmt::Debug for RemoteFile<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RemoteFile").field("name", &self.file.source.name()).finish_non_exhaustive()
     }
 }
 
 /// Reads a range of a [`RemoteFile`] from its start to its end.
-pub struct FileReader<S: Source> {
+pub struct FileReader<S: ModelSource> {
     file: Rc<ModelFile<S>>,
     reading: RangeReader<S>,
     end: u64,
@@ -157,7 +157,7 @@ pub struct FileReader<S: Source> {
     held_back: Option<(BufferOf<S>, u64)>,
 }
 
-impl<S: Source> FileReader<S> {
+impl<S: ModelSource> FileReader<S> {
     /// The offset in the file of the next byte.
     pub fn position(&self) -> u64 {
         self.reading.position
@@ -253,7 +253,7 @@ impl<S: Source> FileReader<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for FileReader<S> {
+impl<S: ModelSource> std::fmt::Debug for FileReader<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FileReader").field("position", &self.position()).field("end", &self.end).finish_non_exhaustive()
     }

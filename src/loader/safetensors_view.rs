@@ -10,7 +10,7 @@ use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::planned::Form;
 use crate::loader::transfer::range_reader::Tap;
 use crate::loader::{Loaded, Loader, TensorRequest};
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::stream::TryStreamExt;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -35,7 +35,7 @@ const MAX_TOGETHER: usize = 1024;
 /// The header is compact JSON without `__metadata__`, padded with spaces to a multiple of 8 bytes, with the tensors in
 /// the order of [`Loader::load_index`]. Dtypes that SafeTensors does not have are U8. `weightstream convert` with
 /// `--no-metadata` writes the same file.
-pub struct SafeTensorsView<S: Source> {
+pub struct SafeTensorsView<S: ModelSource> {
     loader: Rc<Loader<S>>,
     head: Vec<u8>,
     tensors: Vec<Arc<Tensor>>,
@@ -47,7 +47,7 @@ pub struct SafeTensorsView<S: Source> {
     unfinished: RefCell<Option<(usize, Box<ComponentReader<S>>)>>,
 }
 
-impl<S: Source> SafeTensorsView<S> {
+impl<S: ModelSource> SafeTensorsView<S> {
     /// Determines the layout of the file. Reads the index of the model, but no tensor.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl<S: Source> SafeTensorsView<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for SafeTensorsView<S> {
+impl<S: ModelSource> std::fmt::Debug for SafeTensorsView<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SafeTensorsView").field("loader", &self.loader).finish_non_exhaustive()
     }
@@ -141,7 +141,7 @@ impl<S: Source> std::fmt::Debug for SafeTensorsView<S> {
 /// tensor that is read completely is verified before its last bytes are returned. A part of a tensor is verified too,
 /// unless the tensor is larger than a quarter of [`Options::max_memory_bytes`](super::Options): then only page digests
 /// verify it.
-pub struct ViewReader<S: Source> {
+pub struct ViewReader<S: ModelSource> {
     view: Rc<SafeTensorsView<S>>,
     start: u64,
     position: u64,
@@ -153,13 +153,13 @@ pub struct ViewReader<S: Source> {
 }
 
 /// The bytes of a tensor.
-enum Content<S: Source> {
+enum Content<S: ModelSource> {
     /// A decoded tensor in memory.
     Kept(Rc<Loaded<BufferOf<S>>>),
     Stream(Box<ComponentReader<S>>),
 }
 
-impl<S: Source> ViewReader<S> {
+impl<S: ModelSource> ViewReader<S> {
     /// The number of bytes that were not read yet.
     pub fn remaining(&self) -> u64 {
         self.end - self.position
@@ -290,7 +290,7 @@ impl<S: Source> ViewReader<S> {
     }
 }
 
-impl<S: Source> Drop for ViewReader<S> {
+impl<S: ModelSource> Drop for ViewReader<S> {
     fn drop(&mut self) {
         if let Some((number, Content::Stream(reader))) = self.current.take()
             && reader.can_continue()
@@ -300,7 +300,7 @@ impl<S: Source> Drop for ViewReader<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for ViewReader<S> {
+impl<S: ModelSource> std::fmt::Debug for ViewReader<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ViewReader").field("position", &self.position).field("end", &self.end).finish_non_exhaustive()
     }

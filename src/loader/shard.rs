@@ -6,12 +6,12 @@ use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
 use crate::model::assembly::PartContent;
-use crate::source::Source;
+use crate::source::ModelSource;
 use futures::lock::Mutex;
 use std::rc::Rc;
 
 /// A file of the model, and its header once that was read.
-pub(crate) struct Shard<S: Source> {
+pub(crate) struct Shard<S: ModelSource> {
     pub(super) file: Rc<ModelFile<S>>,
     pub(super) part: Option<Part>,
     pub(crate) opened: Mutex<Option<Rc<OpenShard>>>,
@@ -24,7 +24,7 @@ pub(crate) struct OpenShard {
     pub(crate) shadowed: Vec<Tensor>,
 }
 
-impl<S: Source> Shard<S> {
+impl<S: ModelSource> Shard<S> {
     /// A file whose header was read.
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
         digests.expect_contents(&file, &index);
@@ -65,7 +65,7 @@ impl<S: Source> Shard<S> {
 
 impl OpenShard {
     /// The content of a file, which gets what the index states about its blocks.
-    pub(super) fn of<S: Source>(file: &ModelFile<S>, content: PartContent, shard: usize) -> Self {
+    pub(super) fn of<S: ModelSource>(file: &ModelFile<S>, content: PartContent, shard: usize) -> Self {
         let PartContent { mut index, shadowed } = content;
         for (start, blocks) in std::mem::take(&mut index.blocks) {
             file.blocks.set_table(start, Some(blocks));
@@ -77,7 +77,7 @@ impl OpenShard {
 }
 
 /// Checks that a file is complete if its footer was read together with the header, as in small files.
-pub(super) fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
+pub(super) fn check_footer<S: ModelSource>(file: &ModelFile<S>) -> Result<()> {
     if file.length().is_some() {
         file.try_parse(format::check_tail)?;
     }

@@ -7,7 +7,7 @@ use crate::loader::pieces::{Rest, run_end};
 use crate::loader::schedule::rows::rows_of;
 use crate::loader::{Loader, Order};
 use crate::sorting::sort;
-use crate::source::{BufferOf, Source};
+use crate::source::{BufferOf, ModelSource};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 ///
 /// A tensor that is read completely is verified before its last bytes are returned. Checksums of whole files are not
 /// compared.
-pub struct TensorReader<S: Source> {
+pub struct TensorReader<S: ModelSource> {
     loader: Rc<Loader<S>>,
     waiting: VecDeque<Arc<Tensor>>,
     rows: Option<Range<u64>>,
@@ -37,7 +37,7 @@ pub struct BegunTensor {
     pub byte_length: u64,
 }
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     /// Starts to stream the named tensors, or all, in file order; with `rows` only these rows of each. Reads the
     /// indexes that are needed, but no tensor.
     ///
@@ -74,7 +74,7 @@ impl<S: Source> Loader<S> {
     }
 }
 
-impl<S: Source> TensorReader<S> {
+impl<S: ModelSource> TensorReader<S> {
     /// Begins the next tensor. Returns `None` after the last one. The rest of the current tensor is skipped.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl<S: Source> TensorReader<S> {
     }
 }
 
-impl<S: Source> std::fmt::Debug for TensorReader<S> {
+impl<S: ModelSource> std::fmt::Debug for TensorReader<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TensorReader").field("waiting", &self.waiting.len()).finish_non_exhaustive()
     }

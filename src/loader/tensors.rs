@@ -13,12 +13,12 @@ use crate::loader::shard::Shard;
 use crate::loader::{Loaded, Loader, Options};
 use crate::plan;
 use crate::progress::Progress;
-use crate::source::{BufferOf, Source};
+use crate::source::{BufferOf, ModelSource};
 use futures::stream::{self, Stream, StreamExt};
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     pub(super) async fn stream(
         self: &Rc<Self>,
         tensors: Vec<Arc<Tensor>>,

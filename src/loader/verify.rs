@@ -8,12 +8,12 @@ use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::planned::Form;
 use crate::loader::verified::Verified;
 use crate::progress::Progress;
-use crate::source::Source;
+use crate::source::ModelSource;
 use futures::stream::TryStreamExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     /// Reads and verifies the whole model without holding tensors in memory. Returns the algorithm that
     /// verified everything: every file has a checksum of it over the whole file, or digests of it for all its tensors.
     /// `None` if a tensor has no checksum, or if there are several algorithms.

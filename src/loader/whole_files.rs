@@ -11,13 +11,13 @@ use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::Chunk;
 use crate::loader::transfer::truncated::truncated_error;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, ModelSource};
 use crate::trust::{FilePlan, StatedDigests};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-impl<S: Source> Loader<S> {
+impl<S: ModelSource> Loader<S> {
     /// What is compared if a call reads all bytes of all files: the checksums in the files, in the manifest, those that
     /// the caller pinned, and those of a hub. With `relies_on_tensors`, strong digests that a file states over tensors
     /// are left out if all its tensors have strong digests, which the call compares, too: digesting the bytes twice
@@ -92,7 +92,7 @@ impl<S: Source> Loader<S> {
     }
 }
 
-fn checksums_in_file<S: Source>(file: &ModelFile<S>) -> Result<Vec<RangeChecksum>> {
+fn checksums_in_file<S: ModelSource>(file: &ModelFile<S>) -> Result<Vec<RangeChecksum>> {
     match file.is_raw {
         true => Ok(Vec::new()),
         false => Ok(file.try_parse(format::checksums)?.unwrap_or_default()),

@@ -115,7 +115,6 @@ impl FileBytes {
                 Ok(parsed) => return Ok(parsed),
                 Err(Stop::Failed(error)) => return Err(error.in_file(&self.name)),
                 Err(Stop::Need(range)) => window.missing(&range),
-                #[cfg(all(target_arch = "wasm32", feature = "js"))]
                 Err(Stop::Deferred) => {
                     let what = "the code of this format is not loaded";
                     return Err(Error::new(ErrorKind::Internal, what).in_file(&self.name));

@@ -8,8 +8,8 @@ use crate::index::{Algorithm, Tensor};
 use crate::loader::{Loader, ModelMetadata, Options, PieceReader, RemoteFile};
 use crate::progress::{BytesArrived, Progress};
 use crate::retry::RetryPolicy;
-use crate::source::Source;
 use crate::source::http::HttpSource;
+use crate::source::{ModelSource, Source};
 #[cfg(feature = "write")]
 use crate::window::{Stop, Window};
 use std::cell::{Cell, RefCell};
@@ -30,7 +30,7 @@ const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The reader has its own runtime, which runs only during calls. Async code uses [`Loader`] with a [`HttpSource`]
 /// instead.
 #[derive(Debug)]
-pub struct RemoteReader<S: Source = HttpSource> {
+pub struct RemoteReader<S: ModelSource = HttpSource> {
     // Declared before the runtime, so that it is dropped first and stops its requests.
     pieces: RefCell<PieceReader<S>>,
     loader: Rc<Loader<S>>,
@@ -53,7 +53,7 @@ impl RemoteReader {
     }
 }
 
-impl<S: Source> RemoteReader<S> {
+impl<S: ModelSource> RemoteReader<S> {
     /// Like [`RemoteReader::open`], for another source, or one with options such as [`HttpSource::same_origin_only`].
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::index::{Algorithm, Component, Tensor};
 #[cfg(feature = "http")]
 use crate::loader::{PieceReader, Tap};
 #[cfg(feature = "http")]
-use crate::source::Source;
+use crate::source::ModelSource;
 use crate::trust::FilePlan;
 use std::ops::Range;
 use std::rc::Rc;
@@ -108,7 +108,7 @@ impl StoredFiles for Reader {
 }
 
 #[cfg(feature = "http")]
-impl<S: Source> StoredFiles for RemoteReader<S> {
+impl<S: ModelSource> StoredFiles for RemoteReader<S> {
     type Reading = PieceReader<S>;
 
     /// The reader passes on the bytes of small gaps itself.

@@ -2,11 +2,11 @@
 //! does not matter.
 
 use super::stream::network_error;
+use crate::browser::host::BrowserHost;
 use crate::browser::type_tag::tag;
-#[cfg(feature = "js")]
-use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
+use crate::host::Host;
 use crate::index::{Parsed, Part};
 use crate::model::finder::{self, Content, Found};
 use crate::sorting::sort;
@@ -98,9 +98,8 @@ impl SelectedFile {
             let needed = match format::parse(&window) {
                 Ok(parsed) => return Ok(parsed),
                 Err(Stop::Failed(error)) => return Err(error),
-                #[cfg(all(target_arch = "wasm32", feature = "js"))]
                 Err(Stop::Deferred) => {
-                    crate::browser::deferred::load(Code::Formats).await?;
+                    BrowserHost.load_parsers().await?;
                     continue;
                 }
                 Err(Stop::Need(needed)) => window.missing(&needed),

@@ -5,9 +5,10 @@ mod hub;
 use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
 use super::part_urls::{self, PartUrls};
-use super::{Body, Buffer, RangeResponse, Source, answer};
+use super::{Body, Buffer, CacheHints, Host, ModelSource, RangeResponse, Source, answer};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
+use crate::host::TokioHost;
 use crate::hub::{Address, Hub, HubFile};
 use bytes::Bytes;
 use hub::Header;
@@ -15,11 +16,10 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
-use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Time limit for a connection, shorter than the stall timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,8 +55,7 @@ struct Shared {
     headers: HeaderMap,
     /// The address on a hub that the caller opened, if it is one.
     address: Option<Address>,
-    /// Start of the clock of [`Source::now_ms`].
-    start: Instant,
+    host: TokioHost,
 }
 
 impl HttpSource {
@@ -90,7 +89,7 @@ impl HttpSource {
         if let (Some(token), Some(_), false) = (&hub.token, &address, headers.contains_key(header::AUTHORIZATION)) {
             headers.extend(checked_headers(&[("authorization".to_owned(), format!("Bearer {token}"))])?);
         }
-        let shared = Shared { client: client()?, url: url.clone(), headers, address, start: Instant::now() };
+        let shared = Shared { client: client()?, url: url.clone(), headers, address, host: TokioHost::default() };
         let (shared, history, part_urls) = (Rc::new(shared), Rc::default(), PartUrls::default());
         let (is_from_manifest, hub_file, same_origin_only) = (false, None, false);
         Ok(HttpSource { url, shared, is_from_manifest, history, hub_file, same_origin_only, part_urls })
@@ -192,27 +191,27 @@ impl HttpSource {
     }
 }
 
+impl CacheHints for HttpSource {}
+
 impl Source for HttpSource {
     type Body = HttpBody;
-
-    async fn located(self) -> Result<Self> {
-        self.on_hub().await
-    }
-
-    fn stated_digest(&self) -> Option<Digest> {
-        self.hub_file.as_ref()?.repository.digest_of(self.url.as_str())
-    }
 
     fn name(&self) -> &str {
         self.url.as_str()
     }
 
-    fn file_name(&self) -> Option<String> {
-        part_urls::file_name(self.url.as_str())
-    }
-
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<HttpBody>> {
         request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
+    }
+
+    fn host(&self) -> &dyn Host {
+        &self.shared.host
+    }
+}
+
+impl ModelSource for HttpSource {
+    fn file_name(&self) -> Option<String> {
+        part_urls::file_name(self.url.as_str())
     }
 
     fn part(&self, path: &str) -> Result<Self> {
@@ -229,16 +228,12 @@ impl Source for HttpSource {
         Ok(HttpSource { url, is_from_manifest: true, hub_file: None, history: Rc::default(), ..self.clone() })
     }
 
-    async fn pause(&self, delay_ms: u64) {
-        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+    async fn located(self) -> Result<Self> {
+        self.on_hub().await
     }
 
-    fn now_ms(&self) -> u64 {
-        self.shared.start.elapsed().as_millis() as u64
-    }
-
-    fn random(&self) -> f64 {
-        RandomState::new().hash_one(0) as f64 / u64::MAX as f64
+    fn stated_digest(&self) -> Option<Digest> {
+        self.hub_file.as_ref()?.repository.digest_of(self.url.as_str())
     }
 }
 

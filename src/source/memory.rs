@@ -1,6 +1,6 @@
 //! A source of bytes in memory, and the buffer of native tensors.
 
-use super::{Body, Buffer, RangeResponse, Source};
+use super::{Body, Buffer, CacheHints, Host, ModelSource, NoWaiting, RangeResponse, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use std::ops::Range;
@@ -27,15 +27,13 @@ impl MemorySource {
     }
 }
 
+impl CacheHints for MemorySource {}
+
 impl Source for MemorySource {
     type Body = MemoryBody;
 
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn file_name(&self) -> Option<String> {
-        Some(self.name.clone())
     }
 
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<MemoryBody>> {
@@ -59,6 +57,16 @@ impl Source for MemorySource {
         true
     }
 
+    fn host(&self) -> &dyn Host {
+        &NoWaiting
+    }
+}
+
+impl ModelSource for MemorySource {
+    fn file_name(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+
     fn part(&self, path: &str) -> Result<Self> {
         match self.siblings.iter().find(|(name, _)| name == path) {
             Some((name, bytes)) => {
@@ -70,17 +78,6 @@ impl Source for MemorySource {
 
     fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
         self.part(url).or_else(|_| self.part(path))
-    }
-
-    async fn pause(&self, _: u64) {}
-
-    /// The clock stands still: a copy is not faster with several connections.
-    fn now_ms(&self) -> u64 {
-        0
-    }
-
-    fn random(&self) -> f64 {
-        0.5
     }
 }
 

@@ -35,6 +35,7 @@ pub mod web;
 
 use crate::dtype::Dtype;
 use crate::error::Result;
+pub use crate::host::{Host, NoWaiting};
 pub use crate::identity::Identity;
 use crate::index::{CopiedRange, Digest};
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
@@ -44,18 +45,15 @@ use std::ops::Range;
 /// The buffers that the bodies of a source are read into.
 pub(crate) type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
-/// A file that is read by byte ranges: a URL, a Blob, a local file or memory.
+/// A file that is read by byte ranges: a URL, a Blob, a local file or memory. Its length and version are part of every
+/// response, because a separate request for them would take a round trip.
 #[allow(async_fn_in_trait, reason = "loaders run on one thread, so the futures need no `Send` bound")]
-pub trait Source: Sized + 'static {
+pub trait Source: CacheHints {
     /// The body of a response.
     type Body: Body;
 
     /// The URL or path of the file, for error messages.
     fn name(&self) -> &str;
-
-    /// The file name without folders, which may be passed to [`Source::part`]. It is not percent-encoded. `None` if the
-    /// file has no name.
-    fn file_name(&self) -> Option<String>;
 
     /// Requests `range`, which must not be empty. Its end may be beyond the end of the file.
     ///
@@ -63,6 +61,22 @@ pub trait Source: Sized + 'static {
     /// `HTTP`, `NETWORK` or `IO`, depending on the source; `RANGE_UNSUPPORTED` for a response that is neither the range
     /// nor the whole file; `TRUNCATED` if the range starts beyond the end of the file.
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<Self::Body>>;
+
+    /// Whether the bytes never change, as those in memory. A resumed read then needs no check for changes.
+    fn is_immutable(&self) -> bool {
+        false
+    }
+
+    /// The clock, timers and random numbers of the platform.
+    fn host(&self) -> &dyn Host;
+}
+
+/// A [`Source`] from which the other files of its model can be opened.
+#[allow(async_fn_in_trait, reason = "as for Source")]
+pub trait ModelSource: Source {
+    /// The file name without folders, which may be passed to [`ModelSource::part`]. It is not percent-encoded. `None`
+    /// if the file has no name.
+    fn file_name(&self) -> Option<String>;
 
     /// The file at `path`, for models in several files. `path` is relative to the folder of this file and does not
     /// leave it. It is a file path, not a URL: an implementation for URLs must percent-encode it.
@@ -76,7 +90,7 @@ pub trait Source: Sized + 'static {
     /// without a URL use `path`, because their files were downloaded before.
     ///
     /// # Errors
-    /// Those of [`Source::part`].
+    /// Those of [`ModelSource::part`].
     fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
         self.part(path).map_err(|mut error| {
             error.what =
@@ -97,7 +111,11 @@ pub trait Source: Sized + 'static {
     fn stated_digest(&self) -> Option<Digest> {
         None
     }
+}
 
+/// What the loader knows about the bytes that it reads, for a source with a cache. A source without a cache ignores all
+/// of it: `impl CacheHints for MySource {}`.
+pub trait CacheHints: Sized + 'static {
     /// Sets the expected strong digest of the whole file, before its first read. A cache may use bytes with this digest
     /// from another URL, without any request.
     fn expect_whole(&self, digest: &Digest) {
@@ -127,24 +145,9 @@ pub trait Source: Sized + 'static {
         let _ = (range, digest);
     }
 
-    /// Whether the bytes never change, as those in memory. A resumed read then needs no check for changes.
-    fn is_immutable(&self) -> bool {
-        false
-    }
-
     /// Reports that the bytes have a wrong digest or violate their format. A cache must delete them, because every
     /// later load would fail in the same way.
     fn reject(&self) {}
-
-    /// Waits for `delay_ms` milliseconds. Dropping the future cancels the wait.
-    async fn pause(&self, delay_ms: u64);
-
-    /// A monotonic clock in milliseconds, which measures the throughput. If it stands still, the loader uses only one
-    /// connection.
-    fn now_ms(&self) -> u64;
-
-    /// A random number between 0 and 1, for the jitter of retry delays.
-    fn random(&self) -> f64;
 }
 
 /// A response of a source.

@@ -8,7 +8,9 @@ use super::fetch::{Client, FetchSource};
 use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
-use super::{Body, RangeResponse, Source};
+use super::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
+use crate::browser::host::BrowserHost;
+#[cfg(all(feature = "js", feature = "web-workers"))]
 use crate::browser::timer;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "web-workers")]
@@ -181,16 +183,6 @@ impl Source for WebSource {
         }
     }
 
-    fn file_name(&self) -> Option<String> {
-        match &self.0 {
-            Origin::Fetch(source) => source.file_name(),
-            #[cfg(feature = "web-workers")]
-            Origin::Cached(source) => source.source().file_name(),
-            Origin::Blob(source) => source.file_name(),
-            Origin::Bytes(_) => None,
-        }
-    }
-
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<WebBody>> {
         match &self.0 {
             Origin::Fetch(source) => Ok(source.read(range).await?.map(|body| WebBody(BodyOrigin::Stream(body)))),
@@ -202,6 +194,26 @@ impl Source for WebSource {
             }
             Origin::Blob(source) => Ok(source.read(range)?.map(|body| WebBody(BodyOrigin::Stream(body)))),
             Origin::Bytes(source) => Ok(bytes::read(source, range)?.map(|body| WebBody(BodyOrigin::Bytes(body)))),
+        }
+    }
+
+    fn is_immutable(&self) -> bool {
+        matches!(self.0, Origin::Blob(_) | Origin::Bytes(_))
+    }
+
+    fn host(&self) -> &dyn Host {
+        &BrowserHost
+    }
+}
+
+impl ModelSource for WebSource {
+    fn file_name(&self) -> Option<String> {
+        match &self.0 {
+            Origin::Fetch(source) => source.file_name(),
+            #[cfg(feature = "web-workers")]
+            Origin::Cached(source) => source.source().file_name(),
+            Origin::Blob(source) => source.file_name(),
+            Origin::Bytes(_) => None,
         }
     }
 
@@ -237,7 +249,9 @@ impl Source for WebSource {
             _ => None,
         }
     }
+}
 
+impl CacheHints for WebSource {
     #[cfg(feature = "web-workers")]
     fn expect_whole(&self, digest: &Digest) {
         if let Origin::Cached(source) = &self.0 {
@@ -278,27 +292,11 @@ impl Source for WebSource {
         }
     }
 
-    fn is_immutable(&self) -> bool {
-        matches!(self.0, Origin::Blob(_) | Origin::Bytes(_))
-    }
-
     #[cfg(feature = "web-workers")]
     fn reject(&self) {
         if let Origin::Cached(source) = &self.0 {
             source.reject();
         }
-    }
-
-    async fn pause(&self, delay_ms: u64) {
-        timer::pause(delay_ms).await;
-    }
-
-    fn now_ms(&self) -> u64 {
-        timer::now_ms() as u64
-    }
-
-    fn random(&self) -> f64 {
-        js_sys::Math::random()
     }
 }
 

@@ -51,7 +51,7 @@ impl Input for Reader {
 }
 
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
-impl<S: crate::source::Source> Input for crate::native::RemoteReader<S> {
+impl<S: crate::source::ModelSource> Input for crate::native::RemoteReader<S> {
     fn metadata(&self) -> &ModelMetadata {
         Self::metadata(self)
     }

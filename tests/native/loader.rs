@@ -2,7 +2,9 @@
 
 use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, shard_map, varied};
 use super::{Content, Folder, content};
+use futures::FutureExt;
 use futures::executor::block_on;
+use futures::future::{self, LocalBoxFuture};
 use futures::stream::TryStreamExt;
 use proptest::prelude::*;
 use serde_json::json;
@@ -17,7 +19,7 @@ use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
 use weightstream::source::memory::MemorySource;
-use weightstream::source::{Body, Buffer, RangeResponse, Source};
+use weightstream::source::{Body, Buffer, CacheHints, Host, ModelSource, RangeResponse, Source};
 use weightstream::write::ConvertOptions;
 
 /// The lengths of the chunks of a body in bytes, repeated cyclically.
@@ -54,15 +56,13 @@ struct TestBody {
     next_chunk: usize,
 }
 
+impl CacheHints for TestSource {}
+
 impl Source for TestSource {
     type Body = TestBody;
 
     fn name(&self) -> &str {
         &self.files[self.at].0
-    }
-
-    fn file_name(&self) -> Option<String> {
-        Some(self.files[self.at].0.clone())
     }
 
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<TestBody>> {
@@ -89,14 +89,28 @@ impl Source for TestSource {
         Ok(answer)
     }
 
+    fn host(&self) -> &dyn Host {
+        self
+    }
+}
+
+impl ModelSource for TestSource {
+    fn file_name(&self) -> Option<String> {
+        Some(self.files[self.at].0.clone())
+    }
+
     fn part(&self, path: &str) -> Result<Self> {
         match self.files.iter().position(|(name, _)| name == path) {
             Some(at) => Ok(TestSource { at, ..self.clone() }),
             None => Err(Error::new(ErrorKind::NotFound, format!("there is no file \"{path}\" beside it"))),
         }
     }
+}
 
-    async fn pause(&self, _: u64) {}
+impl Host for TestSource {
+    fn pause(&self, _: u64) -> LocalBoxFuture<'static, ()> {
+        future::ready(()).boxed_local()
+    }
 
     /// Each call advances the clock by 100 ms, so that connections are added after a few chunks.
     fn now_ms(&self) -> u64 {
@@ -155,7 +169,7 @@ fn a_dropped_loader_leaves_no_body() {
     }
 }
 
-fn open<S: Source>(source: S) -> Rc<Loader<S>> {
+fn open<S: ModelSource>(source: S) -> Rc<Loader<S>> {
     Rc::new(block_on(Loader::open(source, Options::default())).unwrap())
 }
 
@@ -173,7 +187,7 @@ fn loaded_content(loaded: &Loaded<Vec<u8>>) -> (String, String, Vec<u64>, Vec<u8
 }
 
 /// Loads each tensor with a separate call.
-fn load_each<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
+fn load_each<S: ModelSource<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
     block_on(async {
         let mut content = Vec::new();
         for tensor in loader.load_index().await.unwrap() {
@@ -185,7 +199,7 @@ fn load_each<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) ->
 }
 
 /// Loads all tensors with `tensors()`, and sorts them in the order of the index.
-fn load_all<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
+fn load_all<S: ModelSource<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
     block_on(async {
         let order: Vec<_> = loader.load_index().await.unwrap().iter().map(|tensor| tensor.name.clone()).collect();
         let tensors = loader.tensors(None, Rc::new(())).await.unwrap();
@@ -196,7 +210,7 @@ fn load_all<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> 
 }
 
 /// Streams all tensors in pieces.
-fn stream_each<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
+fn stream_each<S: ModelSource<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
     block_on(async {
         let mut content = Vec::new();
         let mut reader = loader.read_tensors(None, None).await.unwrap();

@@ -13,7 +13,7 @@ use weightstream::dtype::Dtype;
 use weightstream::loader::{Loader, TensorsRequest};
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
-use weightstream::source::Source;
+use weightstream::source::ModelSource;
 use weightstream::{Error, ErrorKind, Result};
 
 /// The weights of a model, to be applied to modules with `module.load_from(&mut store)`.
@@ -34,7 +34,7 @@ impl WeightStore {
     ///
     /// # Errors
     /// `UNSUPPORTED` for a dtype that burn does not have; the errors of [`Loader::tensors`].
-    pub async fn load<S: Source>(
+    pub async fn load<S: ModelSource>(
         loader: &Rc<Loader<S>>,
         dtype: Option<Dtype>,
         progress: Rc<dyn Progress>,

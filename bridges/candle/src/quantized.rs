@@ -10,7 +10,7 @@ use weightstream::Result;
 use weightstream::loader::Loader;
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
-use weightstream::source::Source;
+use weightstream::source::ModelSource;
 
 /// Loads quantized tensors by their names in candle: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K, in
 /// the blocks of the file. `candle_core::quantized::QMatMul::from_arc` computes with them. Copies as
@@ -18,7 +18,7 @@ use weightstream::source::Source;
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for two tensors of one name; `UNSUPPORTED` for another dtype; the errors of [`Loader::tensors`].
-pub async fn qtensors<S: Source>(
+pub async fn qtensors<S: ModelSource>(
     loader: &Rc<Loader<S>>,
     request: &Request<'_>,
     progress: Rc<dyn Progress>,

@@ -13,7 +13,7 @@ use weightstream::dtype::Dtype;
 use weightstream::loader::{Loaded, Loader, TensorsRequest};
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
-use weightstream::source::{Body, Buffer, Source};
+use weightstream::source::{Body, Buffer, ModelSource};
 use weightstream::{Error, ErrorKind, Result};
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
@@ -23,7 +23,7 @@ type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 ///
 /// # Errors
 /// Those of [`tensors`].
-pub async fn var_builder<S: Source>(
+pub async fn var_builder<S: ModelSource>(
     loader: &Rc<Loader<S>>,
     dtype: DType,
     request: &Request<'_>,
@@ -41,7 +41,7 @@ pub async fn var_builder<S: Source>(
 /// # Errors
 /// `INVALID_ARGUMENT` for a `dtype` other than F32, F16 and BF16, and for two tensors of one name; `UNSUPPORTED` for a
 /// dtype that candle does not have; the errors of [`Loader::tensors`].
-pub async fn tensors<S: Source>(
+pub async fn tensors<S: ModelSource>(
     loader: &Rc<Loader<S>>,
     dtype: Option<DType>,
     request: &Request<'_>,
@@ -80,7 +80,7 @@ pub fn read_tensors(
 }
 
 /// Loads the wanted tensors and makes each with `make`.
-pub(crate) async fn load<S: Source, T>(
+pub(crate) async fn load<S: ModelSource, T>(
     loader: &Rc<Loader<S>>,
     dtype: Option<Dtype>,
     request: &Request<'_>,
@@ -134,7 +134,7 @@ pub(crate) fn read<T>(
     Ok(tensors)
 }
 
-fn made<S: Source, T>(
+fn made<S: ModelSource, T>(
     loaded: Loaded<BufferOf<S>>,
     make: &impl Fn(AlignedBytes, &Dtype, &[u64]) -> Result<T>,
 ) -> Result<T> {

@@ -49,7 +49,7 @@ fn parsed(file: &[u8]) -> Result<Index> {
         Ok(Parsed::File(index)) => Ok(index),
         Ok(other) => panic!("{other:?}"),
         Err(Stop::Failed(error)) => Err(error),
-        Err(Stop::Need(range)) => panic!("a whole file needs {range:?}"),
+        Err(stop) => panic!("a whole file needs more: {stop:?}"),
     }
 }
 

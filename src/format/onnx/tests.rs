@@ -55,7 +55,7 @@ fn parsed(file: &[u8]) -> Result<Parsed> {
     match parse(&Window::whole(file)) {
         Ok(parsed) => Ok(parsed),
         Err(Stop::Failed(error)) => Err(error),
-        Err(Stop::Need(range)) => panic!("a whole file needs {range:?}"),
+        Err(stop) => panic!("a whole file needs more: {stop:?}"),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::loader::transfer::stats::Stats;
 use crate::loader::{Loaded, LoadedComponent};
 use crate::plan::WantedRange;
 use crate::progress::{BytesArrived, Progress};
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -56,7 +56,7 @@ pub(crate) struct Call {
 }
 
 /// The state that the runs of one call share.
-pub(crate) struct Batch<S: Source> {
+pub(crate) struct Batch<S: ModelSource> {
     planned_tensors: RefCell<Vec<Assembly<BufferOf<S>>>>,
     pub(crate) call: Call,
     /// Decodes and digests on other threads.
@@ -104,7 +104,7 @@ impl<B> Assembly<B> {
     }
 }
 
-impl<S: Source> Batch<S> {
+impl<S: ModelSource> Batch<S> {
     pub(crate) fn new(
         planned_tensors: Vec<PlannedTensor<BufferOf<S>>>,
         call: Call,

@@ -11,12 +11,12 @@ use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader};
 use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::WantedRange;
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::FutureExt;
 use std::ops::Range;
 use std::rc::Rc;
 
-impl<S: Source> RunReader<S> {
+impl<S: ModelSource> RunReader<S> {
     /// Reads the component of the tensor called `name`.
     pub(crate) async fn component(
         &self,

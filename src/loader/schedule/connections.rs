@@ -10,7 +10,7 @@ use crate::loader::schedule::target::Target;
 use crate::loader::schedule::tied::TiedLoad;
 use crate::loader::transfer::file::ModelFile;
 use crate::plan::Run;
-use crate::source::{BufferOf, Source};
+use crate::source::{BufferOf, ModelSource};
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 use std::cell::Cell;
@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 
 /// Reads runs over several connections. A connection that is added reads a waiting run. If none waits, it takes over
 /// half of what is left of the run with the most unread bytes. No byte is requested twice.
-pub(crate) struct Connections<S: Source> {
+pub(crate) struct Connections<S: ModelSource> {
     batch: Rc<Batch<S>>,
     waiting: VecDeque<(Rc<ModelFile<S>>, Run<Target>)>,
     shares: Vec<(Rc<ModelFile<S>>, Rc<Share>)>,
@@ -36,7 +36,7 @@ pub(crate) struct Connections<S: Source> {
 
 type Step<S> = (Box<RunReader<S>>, Result<Option<ComponentFuture<BufferOf<S>>>>);
 
-enum Event<S: Source> {
+enum Event<S: ModelSource> {
     Arrived(Result<(usize, usize, Received<BufferOf<S>>)>),
     Read(Step<S>),
     /// More connections are allowed.
@@ -44,7 +44,7 @@ enum Event<S: Source> {
     Ended,
 }
 
-impl<S: Source> Connections<S> {
+impl<S: ModelSource> Connections<S> {
     pub(crate) fn new(
         batch: Rc<Batch<S>>,
         runs: impl Iterator<Item = (Rc<ModelFile<S>>, Run<Target>)>,
@@ -129,7 +129,7 @@ impl<S: Source> Connections<S> {
     }
 }
 
-fn step<S: Source>(mut reader: Box<RunReader<S>>) -> LocalBoxFuture<'static, Step<S>> {
+fn step<S: ModelSource>(mut reader: Box<RunReader<S>>) -> LocalBoxFuture<'static, Step<S>> {
     async move {
         let outcome = reader.next().await;
         (reader, outcome)

@@ -6,7 +6,7 @@ use crate::format;
 use crate::index::padding::PaddingCheck;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
-use crate::source::Source;
+use crate::source::ModelSource;
 use crate::trust::{FilePlan, Sums};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -49,7 +49,7 @@ impl WholeChecks {
     ///
     /// # Errors
     /// `FORMAT` for a head with invalid padding.
-    pub(crate) fn begin<S: Source>(&self, shards: &[Shard<S>], plans: Vec<FilePlan>) -> Result<()> {
+    pub(crate) fn begin<S: ModelSource>(&self, shards: &[Shard<S>], plans: Vec<FilePlan>) -> Result<()> {
         *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;
         *self.by_tensors.borrow_mut() = vec![ByTensors::Nothing; shards.len()];
         let begin = |plan: FilePlan| {
@@ -99,7 +99,7 @@ impl WholeChecks {
 
     /// The end of the bytes to read: the length of the file. For a file of unknown length, the end of the bytes that
     /// its checksums cover, which the header of an EMBD file states.
-    pub(crate) fn known_end<S: Source>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
+    pub(crate) fn known_end<S: ModelSource>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
         let sums = self.sums.borrow();
         file.length().or_else(|| sums.get(shard)?.1.end())
     }
@@ -108,7 +108,7 @@ impl WholeChecks {
     ///
     /// # Errors
     /// `CHECKSUM` if one does not match; `TRUNCATED` if a file does not end where its format says.
-    pub(crate) async fn finish<S: Source>(&self, shards: &[Shard<S>]) -> Result<()> {
+    pub(crate) async fn finish<S: ModelSource>(&self, shards: &[Shard<S>]) -> Result<()> {
         let mut checked_by = Vec::new();
         for (shard, (plan, sums)) in shards.iter().zip(self.sums.take()) {
             let mut of_file = finish_file(&shard.file, &plan, &sums).await?;
@@ -152,7 +152,7 @@ impl WholeChecks {
     }
 }
 
-fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
+fn begin_padding<S: ModelSource>(shard: &Shard<S>) -> Result<PaddingCheck> {
     let open = shard.opened.try_lock().and_then(|open| open.clone());
     let Some(open) = open.filter(|_| !shard.file.is_raw) else { return Ok(PaddingCheck::default()) };
     let tensors = || open.index.tensors.iter().chain(open.shadowed.iter().cloned().map(Arc::new));
@@ -162,7 +162,7 @@ fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
 
 /// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole
 /// file, if there is one.
-async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<Algorithm>> {
+async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<Algorithm>> {
     let crc32s = check_footers(file, plan).await?;
     let matched = plan.compare(&crc32s, |over, like| {
         sums.digest(over, like).ok_or_else(|| {
@@ -178,7 +178,7 @@ async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: 
 }
 
 /// Checks the end of a file, and returns the CRC-32 values that its footers state.
-pub(crate) async fn check_footers<S: Source>(file: &Rc<ModelFile<S>>, plan: &FilePlan) -> Result<Vec<u32>> {
+pub(crate) async fn check_footers<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan) -> Result<Vec<u32>> {
     if !file.is_raw {
         file.parse_with(format::check_tail).await?;
     }
@@ -189,7 +189,7 @@ pub(crate) async fn check_footers<S: Source>(file: &Rc<ModelFile<S>>, plan: &Fil
     Ok(crc32s)
 }
 
-async fn crc32_at<S: Source>(file: &Rc<ModelFile<S>>, at: u64) -> Result<u32> {
+async fn crc32_at<S: ModelSource>(file: &Rc<ModelFile<S>>, at: u64) -> Result<u32> {
     let range: Range<u64> = at..at.saturating_add(4);
     file.parse_with(|window| {
         let bytes = window.get(range.clone())?;

@@ -12,11 +12,11 @@ use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader};
 use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::WantedRange;
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::FutureExt;
 use std::rc::Rc;
 
-impl<S: Source> Batch<S> {
+impl<S: ModelSource> Batch<S> {
     /// Whether the component is read in parts. Allocates its buffer on the first call.
     pub(crate) fn begin_large(&self, slot: usize, index: usize, component: &Component) -> Result<bool> {
         if self.large.borrow().contains_key(&Target { slot, component: index }) {
@@ -79,7 +79,7 @@ fn stored_length(component: &Component) -> u64 {
     component.range.end - component.range.start
 }
 
-impl<S: Source> RunReader<S> {
+impl<S: ModelSource> RunReader<S> {
     /// Reads a part of a large component. Another connection may take over the end of the part meanwhile. Returns the
     /// component if this was its last part.
     pub(crate) async fn large(
@@ -119,7 +119,7 @@ impl<S: Source> RunReader<S> {
             _ => {
                 let pool = self.batch.pool.clone();
                 let free_buffer = move || pool.as_ref()?.chunk();
-                large.finish(free_buffer, async move || file.source.pause(0).await).boxed_local()
+                large.finish(free_buffer, async move || file.source.host().pause(0).await).boxed_local()
             }
         };
         Ok(Some(self.arrival(slot, index, component, digests, name, receiving)))

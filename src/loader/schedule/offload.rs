@@ -10,7 +10,7 @@ use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::WantedRange;
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::{self, FutureExt, LocalBoxFuture};
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub(crate) fn ready<B: 'static>(received: Received<B>) -> PendingComponent<B> {
     future::ready(Ok(received)).boxed_local()
 }
 
-impl<S: Source> RunReader<S> {
+impl<S: ModelSource> RunReader<S> {
     /// Starts a heavy task on another thread, if the pool accepts it.
     pub(crate) fn start_offload(&self, task: &Task, into: Option<&BufferOf<S>>) -> Option<Rc<dyn Work<BufferOf<S>>>> {
         let pool = self.batch.pool.as_ref().filter(|_| task.is_heavy())?;
@@ -111,7 +111,7 @@ impl<S: Source> RunReader<S> {
 }
 
 /// Reads only the component at `range`. Its pages and its file were checked when the bytes first arrived.
-async fn read<S: Source>(
+async fn read<S: ModelSource>(
     file: &Rc<ModelFile<S>>,
     range: Range<u64>,
     mut job: Job<BufferOf<S>>,

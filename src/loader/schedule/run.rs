@@ -14,7 +14,7 @@ use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
 use crate::plan::{Run, WantedRange};
 use crate::progress::BytesArrived;
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::LocalBoxFuture;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Reads a [`Run`] and yields each component once its last byte has arrived.
-pub(crate) struct RunReader<S: Source> {
+pub(crate) struct RunReader<S: ModelSource> {
     pub(crate) batch: Rc<Batch<S>>,
     pub(crate) file: Rc<ModelFile<S>>,
     pub(crate) share: Rc<Share>,
@@ -45,7 +45,7 @@ struct Held<B> {
     pages: Option<Range<u64>>,
 }
 
-impl<S: Source> RunReader<S> {
+impl<S: ModelSource> RunReader<S> {
     /// `is_cut` says that another connection reads the start of the first component.
     pub(crate) fn new(batch: Rc<Batch<S>>, file: Rc<ModelFile<S>>, run: Run<Target>, is_cut: bool) -> Self {
         let mut pages: Vec<PageChecker> = Vec::new();
@@ -82,7 +82,7 @@ impl<S: Source> RunReader<S> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
             None => {
-                self.connection = Some(self.batch.concurrency.borrow_mut().begins(self.file.source.now_ms()));
+                self.connection = Some(self.batch.concurrency.borrow_mut().begins(self.file.source.host().now_ms()));
                 self.start(self.share.range())
             }
         };
@@ -210,7 +210,8 @@ impl<S: Source> RunReader<S> {
     }
 
     pub(crate) fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
-        let (shard, connection, now_ms) = (self.share.shard, self.connection.unwrap_or(0), self.file.source.now_ms());
+        let (shard, connection, now_ms) =
+            (self.share.shard, self.connection.unwrap_or(0), self.file.source.host().now_ms());
         if self.prefetch_priority.as_ref().is_some_and(|prefetch_priority| prefetch_priority.has_waited()) {
             self.batch.concurrency.borrow_mut().restart();
         }
@@ -222,7 +223,7 @@ impl<S: Source> RunReader<S> {
     }
 }
 
-impl<S: Source> Drop for RunReader<S> {
+impl<S: ModelSource> Drop for RunReader<S> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection {
             self.batch.concurrency.borrow_mut().ends(connection);

@@ -1,15 +1,15 @@
 //! One file of a model: the bytes that are known so far, and readers for the rest.
 
+mod hints;
+mod parts;
+mod version;
+
 use crate::algorithm::Algorithm;
 use crate::codec::pages::Pages;
-#[cfg(all(target_arch = "wasm32", feature = "js"))]
-use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
-use crate::index::copies::Copies;
-use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
-use crate::loader::signed_digests::SignedDigests;
+use crate::index::{Component, Digest, PageTable, Parsed};
 use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::remote::{Proof, Remote};
@@ -18,7 +18,6 @@ use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::truncated::{too_limited, truncated_error};
 use crate::loader::transfer::unpack::{FileBody, NextBody, Unpacked};
-use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::RetryPolicy;
 use crate::source::{Body, Buffer, RangeResponse, Source};
 use crate::window::{Stop, Window};
@@ -118,28 +117,6 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
-    /// Another file of the model. Reads nothing.
-    pub(crate) fn part(&self, part: &Part) -> Result<Self> {
-        let source = match &part.url {
-            Some(url) => self.source.part_at_url(url, &part.path),
-            None => self.source.part(&part.path),
-        };
-        let source = source.map_err(|e| e.in_file(self.source.name()))?;
-        let signed = self.signed.as_ref().map(|signed| signed.part(&part.path)).transpose();
-        let signed = signed.map_err(|e| e.in_file(source.name()))?;
-        Ok(ModelFile { signed, ..ModelFile::new(source, Rc::clone(&self.stats), self.retry) })
-    }
-
-    /// The file that the caller opens, whose bytes must be those that were signed.
-    ///
-    /// # Errors
-    /// `SIGNATURE` if the signature does not list it.
-    pub(crate) fn with_signature(self, signature: Option<&SignedDigests>) -> Result<Self> {
-        let opened = signature.map(|signature| SignedContent::opened(signature, self.source.file_name())).transpose();
-        let signed = opened.map_err(|e| e.in_file(self.source.name()))?;
-        Ok(ModelFile { signed, ..self })
-    }
-
     /// The signed digest of the whole file.
     pub(crate) fn signed_digest(&self) -> Option<Digest> {
         self.signed.as_ref().and_then(SignedContent::digest)
@@ -148,77 +125,6 @@ impl<S: Source> ModelFile<S> {
     /// The algorithm of the signed digests, with which all bytes are compared before they are returned.
     pub(crate) fn signed_by(&self) -> Option<Algorithm> {
         self.signed.as_ref()?.algorithm()
-    }
-
-    /// Like [`ModelFile::part`], for a file of raw bytes.
-    pub(crate) fn raw_part(&self, part: &Part) -> Result<Self> {
-        self.part(part).map(|file| ModelFile { is_raw: true, ..file })
-    }
-
-    /// Requires that all later reads are of one version of the file, because the caller joins their bytes. Without a
-    /// strong ETag, each response must overlap what was read before.
-    pub(crate) fn keep_one_version(&self) {
-        // Bytes in memory do not change, and those of a signed file are compared with the signature.
-        if !self.source.is_immutable() && self.signed.is_none() {
-            self.seen.get_or_init(Rc::default);
-        }
-    }
-
-    /// Passes the expected digest of the whole file to the source. Must be called before the first read.
-    pub(crate) fn expect_whole(&self, digest: Option<Digest>) {
-        if let Some(digest) = digest.filter(Digest::is_strong) {
-            self.source.expect_whole(&digest);
-        }
-    }
-
-    /// Tells the source what the file has in common with files of the previous revision, whose paths are relative to
-    /// `manifest`.
-    pub(crate) fn expect_copies(&self, manifest: &Self, Copies { files, ranges }: &Copies) -> Result<()> {
-        let files = files.iter().map(|path| manifest.source.part(path)).collect::<Result<Vec<_>>>();
-        self.source.expect_copies(&files.map_err(|e| e.in_file(manifest.source.name()))?, ranges);
-        Ok(())
-    }
-
-    /// Passes the expected digests of a component to the source.
-    pub(crate) fn expect_content<'a>(
-        &self,
-        component: &Component,
-        stated: impl IntoIterator<Item = &'a ComponentDigest>,
-    ) {
-        self.for_each_content_digest(component, stated, |digest| self.source.expect(component.range.clone(), digest));
-    }
-
-    /// Tells the source which ranges will be read as a whole into single buffers.
-    pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        if self.packed.borrow().is_none() && self.signed.is_none() {
-            self.source.expect_buffers(ranges);
-        }
-    }
-
-    /// Tells the source that a component was read completely and matched these digests.
-    pub(crate) fn confirm_contents(&self, component: &Component, digests: &[ComponentDigest]) {
-        self.for_each_content_digest(component, digests, |digest| self.source.confirm(component.range.clone(), digest));
-    }
-
-    /// Tells the source that the whole file was read and matched this digest.
-    pub(crate) fn confirm_whole(&self, digest: &Digest) {
-        if let Some(length) = self.stored_length().filter(|_| digest.is_strong()) {
-            self.source.confirm(0..length, digest);
-        }
-    }
-
-    /// Calls `tell` with each strong digest of a component's stored bytes. Skips small components: the bytes around a
-    /// component are unique to the file, so separate requests are needed, and a small component is not worth them.
-    fn for_each_content_digest<'a>(
-        &self,
-        component: &Component,
-        stated: impl IntoIterator<Item = &'a ComponentDigest>,
-        tell: impl Fn(&Digest),
-    ) {
-        let is_worth_it = component.range.end.saturating_sub(component.range.start) >= DEFAULT_COALESCE_GAP_BYTES;
-        if is_worth_it && self.packed.borrow().is_none() {
-            stated.into_iter().filter_map(|stated| stated.content(component.encoding)).for_each(tell);
-        }
     }
 
     /// Sets the length of a file that has no readable bytes to learn it from.
@@ -274,8 +180,7 @@ impl<S: Source> ModelFile<S> {
                 Ok(found) => break Ok(found),
                 Err(Stop::Failed(error)) => break Err(self.reject_if_corrupt(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
-                #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => crate::browser::deferred::load(Code::Formats).await?,
+                Err(Stop::Deferred) => self.source.host().load_parsers().await?,
             }
         };
         self.parked.borrow_mut().take_if(|parked| !parked.is_from_start);
@@ -286,9 +191,7 @@ impl<S: Source> ModelFile<S> {
     pub(crate) fn try_parse<T>(&self, parse: impl Fn(&Window) -> Result<T, Stop>) -> Result<Option<T>> {
         match parse(&self.window.borrow()) {
             Ok(found) => Ok(Some(found)),
-            Err(Stop::Need(_)) => Ok(None),
-            #[cfg(all(target_arch = "wasm32", feature = "js"))]
-            Err(Stop::Deferred) => Ok(None),
+            Err(Stop::Need(_) | Stop::Deferred) => Ok(None),
             Err(Stop::Failed(error)) => Err(self.reject_if_corrupt(error)),
         }
     }
@@ -438,35 +341,6 @@ impl<S: Source> ModelFile<S> {
         })
     }
 
-    /// Requests `range`. If the response must be compared with earlier ones, returns their blocks too; the response
-    /// then starts at one of them, or at the start of the file.
-    async fn request_one_version(
-        &self,
-        range: Range<u64>,
-    ) -> Result<(RangeResponse<S::Body>, Proof, Option<Rc<SeenBlocks>>)> {
-        let Some(seen) = self.seen.get() else {
-            let answer = self.source.read(range).await?;
-            let proof = self.check_version(&answer)?;
-            return Ok((answer, proof, None));
-        };
-        let requested = if self.must_overlap() { seen.around(&range, self.file_length()) } else { range.clone() };
-        let is_first = self.identity.borrow().is_none();
-        let answer = self.source.read(requested).await?;
-        let proof = self.check_version(&answer)?;
-        if proof == Proof::Strong || (is_first && answer.identity.etag.is_some()) {
-            return Ok((answer, proof, None));
-        }
-        self.lacks_proof.set(true);
-        let needed = seen.around(&range, self.file_length());
-        if answer.start <= needed.start {
-            return Ok((answer, proof, Some(Rc::clone(seen))));
-        }
-        drop(answer);
-        let answer = self.source.read(needed).await?;
-        let proof = self.check_version(&answer)?;
-        Ok((answer, proof, Some(Rc::clone(seen))))
-    }
-
     /// Whether the start of the file must be checked before bytes of it are returned: a file of raw bytes has no magic,
     /// so a web page in its place would be taken for weights.
     pub(crate) fn needs_head_check(&self) -> bool {
@@ -498,8 +372,7 @@ impl<S: Source> ModelFile<S> {
                     }
                     None => *checked = true, // the file is shorter than any page
                 },
-                #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => crate::browser::deferred::load(Code::Formats).await?,
+                Err(Stop::Deferred) => self.source.host().load_parsers().await?,
             }
         }
         Ok(())
@@ -518,7 +391,7 @@ impl<S: Source> ModelFile<S> {
     pub(crate) fn retry_delay_ms(&self, error: &Error, failures: u32) -> Option<u64> {
         // Another file of the model counts: its host exists, and most models have one host.
         let has_answered = self.identity.borrow().is_some() || self.stats.bytes_received() > 0;
-        self.retry.delay_ms(error, failures, has_answered, self.source.random())
+        self.retry.delay_ms(error, failures, has_answered, self.source.host().random())
     }
 
     pub(crate) fn stall_ms(&self) -> u64 {
@@ -573,58 +446,6 @@ impl<S: Source> ModelFile<S> {
         let ahead = if times > 2 { HEADER_READ_AHEAD_BYTES } else { 0 };
         let end_of_file = self.length().unwrap_or(u64::MAX);
         wanted.end.max(wanted.end.saturating_add(ahead).min(end_of_file))
-    }
-
-    /// Whether the next response will probably have a strong ETag, which proves that the file did not change.
-    pub(crate) fn expects_proof(&self) -> bool {
-        self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(|known| known.etag.is_some())
-    }
-
-    /// Whether two responses had the same strong ETag.
-    pub(crate) fn has_stable_etag(&self) -> bool {
-        self.has_stable_etag.get()
-    }
-
-    /// Whether a response without a strong ETag is an exception on this server.
-    pub(crate) fn server_repeats_etag(&self) -> bool {
-        self.server_repeats_etag.get()
-    }
-
-    /// Whether every response must overlap what was read before, so that a second connection is of no use.
-    pub(crate) fn must_overlap(&self) -> bool {
-        self.seen.get().is_some() && (self.lacks_proof.get() || !self.expects_proof())
-    }
-
-    /// Whether responses prove that they are of one version, so that several connections can read parts of one tensor.
-    /// An equal date is not enough: it counts in whole seconds, and the parts are not compared with each other.
-    pub(crate) fn proves_version(&self) -> bool {
-        self.source.is_immutable() || (self.has_stable_etag() && !self.lost_etag.get())
-    }
-
-    /// The version of the file, once a response has stated it.
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
-    pub(crate) fn identity(&self) -> Option<Identity> {
-        self.identity.borrow().clone()
-    }
-
-    fn check_version(&self, answer: &RangeResponse<S::Body>) -> Result<Proof> {
-        let now = &answer.identity;
-        let mut identity = self.identity.borrow_mut();
-        let earlier = identity.get_or_insert_with(Identity::default);
-        if let Some(change) = now.change_since(earlier) {
-            return Err(Error::new(ErrorKind::Changed, format!("the file changed while it was loaded: {change}")));
-        }
-        let has_same_etag = now.etag.is_some() && now.etag == earlier.etag;
-        self.lost_etag.set(self.lost_etag.get() || (self.has_stable_etag() && !has_same_etag));
-        self.has_stable_etag.set(self.has_stable_etag.get() || has_same_etag);
-        self.server_repeats_etag.set(self.server_repeats_etag.get() || (has_same_etag && !answer.is_cached));
-        let proof = match now.last_modified.is_some() && now.last_modified == earlier.last_modified {
-            _ if has_same_etag || self.source.is_immutable() => Proof::Strong,
-            true => Proof::Weak,
-            false => Proof::None,
-        };
-        earlier.learn(now);
-        Ok(proof)
     }
 }
 

@@ -437,7 +437,7 @@ impl<S: Source> RangeReader<S> {
         self.failures += 1;
         self.file.record_failure();
         match self.file.retry_delay_ms(&error, self.failures) {
-            Some(delay_ms) => self.file.source.pause(delay_ms).await,
+            Some(delay_ms) => self.file.source.host().pause(delay_ms).await,
             None => return Err(error),
         }
         Ok(())
@@ -455,7 +455,7 @@ impl<S: Source> RangeReader<S> {
             let file = Rc::clone(&self.file);
             let timer = self
                 .watchdog
-                .get_or_insert_with(|| async move { file.source.pause(file.stall_ms()).await }.boxed_local());
+                .get_or_insert_with(|| async move { file.source.host().pause(file.stall_ms()).await }.boxed_local());
             match future::select(work.as_mut(), timer).await {
                 Either::Left((outcome, _)) => return outcome,
                 Either::Right(_) => self.watchdog = None,

@@ -11,7 +11,7 @@ use crate::output::file::PartialFile;
 use crate::progress::Progress;
 use crate::regular_file::{self, Opened};
 use crate::retry::RetryPolicy;
-use crate::source::Source;
+use crate::source::ModelSource;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -67,7 +67,13 @@ impl<'a> Assembly<'a> {
     ///
     /// # Errors
     /// Those of the source; `CHECKSUM` for another digest; `IO`.
-    pub(super) async fn write<S: Source>(&mut self, source: S, path: &str, length: u64, digest: Digest) -> Result<()> {
+    pub(super) async fn write<S: ModelSource>(
+        &mut self,
+        source: S,
+        path: &str,
+        length: u64,
+        digest: Digest,
+    ) -> Result<()> {
         let mut output = Output { file: self.folder.create(path)?, reported_bytes: 0 };
         let start = output.file.mark();
         let remote = RemoteFile::open(source, RetryPolicy::default(), None).await?;
@@ -96,7 +102,7 @@ impl<'a> Assembly<'a> {
 
     /// Writes the segments, and returns the digest of the bytes; `None` if a file of the previous revision cannot be
     /// read.
-    async fn write_segments<S: Source>(
+    async fn write_segments<S: ModelSource>(
         &mut self,
         output: &mut Output,
         remote: &RemoteFile<S>,

@@ -13,7 +13,7 @@ use crate::native::block_on;
 use crate::progress::Progress;
 use crate::retry::RetryPolicy;
 use crate::setters::setters;
-use crate::source::{Buffer, Source};
+use crate::source::{Buffer, ModelSource};
 use assembly::Assembly;
 use folder::Folder;
 use std::ops::Range;
@@ -62,7 +62,7 @@ pub struct Downloaded {
 /// # Errors
 /// Those of the source; `INVALID_ARGUMENT` if the file is not such an entry, or if it lists files that are not written;
 /// `CHECKSUM` if a file has another digest than the entry states; `IO`, also if `progress` cancels.
-pub fn download<S: Source>(entry: S, folder: &Path, progress: &dyn Progress) -> Result<Downloaded> {
+pub fn download<S: ModelSource>(entry: S, folder: &Path, progress: &dyn Progress) -> Result<Downloaded> {
     download_with(entry, folder, &DownloadOptions::default(), progress)
 }
 
@@ -70,7 +70,7 @@ pub fn download<S: Source>(entry: S, folder: &Path, progress: &dyn Progress) -> 
 ///
 /// # Errors
 /// Those of [`download`].
-pub fn download_with<S: Source>(
+pub fn download_with<S: ModelSource>(
     entry: S,
     folder: &Path,
     options: &DownloadOptions,
@@ -80,7 +80,7 @@ pub fn download_with<S: Source>(
     block_on(&runtime, download_files(entry, folder, options, progress), || check_cancelled(progress))
 }
 
-async fn download_files<S: Source>(
+async fn download_files<S: ModelSource>(
     entry: S,
     folder: &Path,
     options: &DownloadOptions,
@@ -122,7 +122,7 @@ async fn download_files<S: Source>(
 }
 
 /// Returns the file name of an entry, and what it states about the files.
-fn parse(entry: &impl Source, text: &[u8], limit: u64) -> Result<(String, Publication)> {
+fn parse(entry: &impl ModelSource, text: &[u8], limit: u64) -> Result<(String, Publication)> {
     let not_an_entry = || {
         let error = Error::new(ErrorKind::InvalidArgument, "this is not an entry that lists the files of a model");
         error.advise("`publish` writes such entries. Other models can be converted from their URL.")
@@ -146,7 +146,7 @@ fn check_cancelled(progress: &dyn Progress) -> Result<()> {
 }
 
 /// Passes the bytes of a range on as they arrive.
-async fn receive<S: Source>(
+async fn receive<S: ModelSource>(
     file: &RemoteFile<S>,
     range: Range<u64>,
     take: &mut impl FnMut(&[u8]) -> Result<()>,

@@ -1,10 +1,11 @@
 //! Files on a hub: where they are, and the signed URLs that the hub redirects to.
 
 use super::{Client, FetchSource, head_of, header, origin_of};
-use crate::browser::timer::pause;
+use crate::browser::host::BrowserHost;
 #[cfg(feature = "web-workers")]
 use crate::cache::key::without_fragment;
 use crate::error::Result;
+use crate::host::Host;
 use crate::hub::{self, Address, HubFile, Redirect, Reply};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
@@ -127,11 +128,7 @@ impl hub::Transport for Transport<'_> {
         }
     }
 
-    async fn pause(&self, delay_ms: u64) {
-        pause(delay_ms).await;
-    }
-
-    fn random(&self) -> f64 {
-        js_sys::Math::random()
+    fn host(&self) -> &dyn Host {
+        &BrowserHost
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{HttpSource, MAX_REDIRECTS, head_of, network_error, parse_url, redirect_target, text};
 use crate::error::Result;
+use crate::host::Host;
 use crate::hub::{self, HubFile, Redirect, Reply};
 use crate::source::Source;
 use reqwest::header::{self, HeaderName};
@@ -97,11 +98,7 @@ impl hub::Transport for Transport<'_> {
         Ok(reply)
     }
 
-    async fn pause(&self, delay_ms: u64) {
-        self.0.pause(delay_ms).await;
-    }
-
-    fn random(&self) -> f64 {
-        self.0.random()
+    fn host(&self) -> &dyn Host {
+        self.0.host()
     }
 }

@@ -14,17 +14,16 @@ pub(crate) use error::object_error;
 pub use store::Store;
 pub(crate) use store::{MultipartObjects, Uploads};
 
-use super::{RangeResponse, Source};
+use super::{CacheHints, Host, ModelSource, RangeResponse, Source};
 use crate::error::{Error, ErrorKind, Result};
+use crate::host::TokioHost;
 use crate::identity::Identity;
 use crate::model::finder::{self, Content, Found};
 use futures::TryStreamExt;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange};
-use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// The number of objects that are listed. A folder with more is not that of a model.
 const MAX_OBJECTS: usize = 100_000;
@@ -37,7 +36,7 @@ pub struct ObjectSource {
     /// The URL of the object.
     name: String,
     /// Start of the clock of [`Source::now_ms`].
-    start: Instant,
+    host: TokioHost,
     /// Whether the path is that of a folder, and the model in it is meant.
     is_folder: bool,
 }
@@ -55,7 +54,7 @@ impl ObjectSource {
 
     pub(crate) fn in_store(store: Arc<Store>, path: ObjectPath) -> Self {
         let name = store.url_of(&path);
-        ObjectSource { store, path, name, start: Instant::now(), is_folder: false }
+        ObjectSource { store, path, name, host: TokioHost::default(), is_folder: false }
     }
 
     /// The only model in the folder.
@@ -95,20 +94,13 @@ impl ObjectSource {
     }
 }
 
+impl CacheHints for ObjectSource {}
+
 impl Source for ObjectSource {
     type Body = ObjectBody;
 
-    async fn located(self) -> Result<Self> {
-        let name = self.name.clone();
-        if self.is_folder { self.in_folder().await.map_err(|error| error.in_file(&name)) } else { Ok(self) }
-    }
-
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn file_name(&self) -> Option<String> {
-        self.path.filename().map(str::to_owned)
     }
 
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<ObjectBody>> {
@@ -129,20 +121,23 @@ impl Source for ObjectSource {
         Ok(answer)
     }
 
+    fn host(&self) -> &dyn Host {
+        &self.host
+    }
+}
+
+impl ModelSource for ObjectSource {
+    fn file_name(&self) -> Option<String> {
+        self.path.filename().map(str::to_owned)
+    }
+
+    async fn located(self) -> Result<Self> {
+        let name = self.name.clone();
+        if self.is_folder { self.in_folder().await.map_err(|error| error.in_file(&name)) } else { Ok(self) }
+    }
+
     fn part(&self, path: &str) -> Result<Self> {
         let folder = self.path.parent().unwrap_or_default();
         ObjectSource { path: folder, ..self.clone() }.part_below(path)
-    }
-
-    async fn pause(&self, delay_ms: u64) {
-        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.start.elapsed().as_millis() as u64
-    }
-
-    fn random(&self) -> f64 {
-        RandomState::new().hash_one(0) as f64 / u64::MAX as f64
     }
 }

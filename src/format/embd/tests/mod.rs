@@ -19,7 +19,7 @@ fn parsed(file: &[u8]) -> Result<Index> {
         Ok(Parsed::File(index)) => Ok(index),
         Ok(other) => panic!("{other:?}"),
         Err(Stop::Failed(error)) => Err(error),
-        Err(Stop::Need(range)) => panic!("a whole file needs {range:?}"),
+        Err(stop) => panic!("a whole file needs more: {stop:?}"),
     }
 }
 
@@ -52,6 +52,7 @@ proptest! {
             match parse(&window) {
                 Ok(Parsed::File(index)) => break Ok(index),
                 Err(Stop::Failed(error)) => break Err(error.kind),
+                Err(Stop::Deferred) => panic!("natively, no code is deferred"),
                 Err(Stop::Need(range)) => {
                     prop_assert!(!window.missing(&range).is_empty());
                     let end = (range.end.saturating_add(extra) as usize).min(file.len());

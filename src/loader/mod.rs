@@ -1,4 +1,4 @@
-//! The engine: opens a model over any [`Source`], lists it, and streams its tensors.
+//! The engine: opens a model over any [`ModelSource`], lists it, and streams its tensors.
 //!
 //! The futures are not `Send` and make progress only while they are polled. Dropping a future stops its requests. The
 //! engine does not depend on JavaScript or threads; a [`Host`](crate::source::Host) provides the clock.
@@ -101,7 +101,7 @@ impl ModelMetadata {
     }
 }
 
-/// Reads a model from a [`Source`]: the four operations of the APR specification's `StreamingLoader`, asynchronous.
+/// Reads a model from a [`ModelSource`]: the four operations of the APR specification's `StreamingLoader`, asynchronous.
 ///
 /// ```
 /// use futures::executor::block_on;
@@ -155,7 +155,7 @@ impl<S: ModelSource> Loader<S> {
     /// Reads the header and index of the file, or the manifest. Takes one or two requests, whatever the model's size.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a file of an unknown format; those of [`Source::located`]; errors of the source and of the
+    /// `UNSUPPORTED` for a file of an unknown format; those of [`ModelSource::located`]; errors of the source and of the
     /// format's parser.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let source = source.located().await?;

@@ -112,11 +112,11 @@
 //! | | [`loader`] | opens and lists a model, and loads its tensors from any source |
 //! | | `loader::schedule` | batches, connections, memory budget |
 //! | | `loader::transfer` | reads ranges, retries and resumes |
-//! | | `loader::decode` | decodes and verifies components |
 //! | sources | [`source`], `cache` | byte sources; the persistent cache of browsers |
 //! | | `hub` | addresses and answers of model hubs |
 //! | core | `model` | which file is the model; how its files become one |
 //! | | [`mod@format`] | one folder per format: parser, writer and tests |
+//! | | `pipeline` | decodes, verifies, converts and expands components |
 //! | | `plan` | which ranges to request |
 //! | | `trust` | which digests of whole files are compared before bytes are passed on |
 //! | parts | `window`, `cursor`, `fields` | known bytes of a file, and how parsers read them |
@@ -128,7 +128,7 @@
 //! | | `names` | names of files in paths and URLs |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
 //! | base | `algorithm`, `digest`, [`dtype`], [`error`], [`progress`] | vocabulary |
-//! | | `host` | the clock, timers and random numbers of the platform |
+//! | | `buffer`, `host` | the memory of tensors; the clock and timers of the platform |
 //! | | `deferred` | which parts of the npm package's module are loaded |
 //! | | `setters`, `similar_names`, `sorting` | language: methods of options; suggestions; sorting with less code |
 //!
@@ -147,6 +147,7 @@ extern crate self as weightstream; // code shared with the tests in `tests/` use
 mod algorithm;
 #[cfg(target_arch = "wasm32")]
 mod browser;
+mod buffer;
 #[cfg(any(all(feature = "web-workers", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
 mod cache;
 mod codec;
@@ -173,6 +174,7 @@ pub mod names;
 pub mod native;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod output;
+mod pipeline;
 mod plan;
 pub mod progress;
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
@@ -229,7 +231,7 @@ pub mod internals {
         pub use crate::host::TokioHost;
     }
     pub mod pool {
-        pub use crate::loader::{Job, Outcome, Pool, Received, Task, TaskError, Work};
+        pub use crate::pipeline::{Job, Outcome, Pool, Received, Task, TaskError, Work};
     }
     pub mod window {
         pub use crate::window::*;

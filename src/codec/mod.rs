@@ -3,7 +3,6 @@
 pub(crate) mod blake3_tree;
 pub mod byte_order;
 pub mod cast;
-mod component;
 pub mod crc32;
 pub mod dequantize;
 pub mod digest;
@@ -18,8 +17,6 @@ pub mod varint;
 pub mod zstd;
 #[cfg(feature = "zstd")]
 pub mod zstd_seek;
-
-pub(crate) use component::ComponentDecoder;
 
 use crate::error::Result;
 use crate::index::{BlockEnd, Component, Encoding};

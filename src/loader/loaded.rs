@@ -1,13 +1,12 @@
 //! Loaded tensors.
 
 use crate::algorithm::Algorithm;
+use crate::buffer::Buffer;
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::Result;
-use crate::index::{Component, Layout, Tensor, sparse};
-use crate::loader::decode::job::{Job, Task};
-use crate::source::Buffer;
-use std::borrow::Cow;
+use crate::index::{Component, Layout, Tensor};
+use crate::pipeline::{Expansion, Extent, Job, LoadedComponent, Task};
 use std::sync::Arc;
 
 /// A loaded tensor.
@@ -28,36 +27,14 @@ pub struct Loaded<B> {
     pub verified: Option<Algorithm>,
 }
 
-/// The bytes of one component.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct LoadedComponent<B> {
-    /// The component's role in the tensor: `data`, `values`, `indices` …
-    pub role: Cow<'static, str>,
-    /// The type of the elements.
-    pub dtype: Dtype,
-    /// The decoded bytes.
-    pub buffer: B,
-}
-
-/// Checks the indices of a sparse tensor. Tensors of other layouts have none.
-///
-/// # Errors
-/// `FORMAT` if their number, bounds or order are wrong.
-pub(crate) fn check_indices<B: Buffer>(tensor: &Tensor, components: &[LoadedComponent<B>]) -> Result<()> {
-    let lengths: Vec<_> = components.iter().map(|component| component.buffer.byte_length()).collect();
-    let mut rows = None;
-    for (at, mut check) in sparse::index_checks(tensor, &lengths)? {
-        if let Some(LoadedComponent { buffer, .. }) = components.get(at) {
-            rows.take().into_iter().for_each(|rows| check.with_rows(rows));
-            buffer.inspect(0..buffer.byte_length(), &mut |bytes| check.push(bytes))?;
-            rows = check.take_rows();
-        }
-    }
-    Ok(())
-}
-
 impl<B: Buffer> Loaded<B> {
+    /// Makes a sparse tensor dense.
+    pub(super) fn expanded(self, expansion: &Expansion, into: Option<B>) -> Result<Self> {
+        let data = expansion.expand(&self.tensor, &self.components, into)?;
+        let (dtype, components) = (data.dtype.clone(), vec![data]);
+        Ok(Loaded { dtype, layout: Layout::Dense, components, ..self })
+    }
+
     /// Copies the tensor.
     pub(super) fn duplicate(&self) -> Result<Self> {
         let components = self.components.iter().map(|component| {
@@ -74,19 +51,11 @@ impl<B: Buffer> Loaded<B> {
     pub(super) fn converted(self, conversion: &Conversion) -> Result<Self> {
         let mut components = Vec::new();
         for LoadedComponent { role, dtype, buffer } in self.components {
-            let length = buffer.byte_length();
-            let mut job = Job::<B>::new(
-                Task {
-                    component: Component::raw(dtype, 0..length),
-                    wanted: 0..length,
-                    stores_output: true,
-                    is_complete: true,
-                    digests: Vec::new(),
-                    conversion: Some(conversion.clone()),
-                },
-                None,
-            )?;
-            let converted = buffer.inspect(0..length, &mut |bytes| job.push(bytes)).and_then(|()| job.finish());
+            let component = Component::raw(dtype, 0..buffer.byte_length());
+            let task = Task::unchecked(&component, &Extent::whole(&component));
+            let mut job = Job::<B>::new(Task { conversion: Some(conversion.clone()), ..task }, None)?;
+            let converted =
+                buffer.inspect(0..buffer.byte_length(), &mut |bytes| job.push(bytes)).and_then(|()| job.finish());
             let converted = converted.map_err(|e| e.in_tensor(&self.tensor.name))?.buffer;
             components.extend(converted.map(|buffer| LoadedComponent { role, dtype: conversion.to.clone(), buffer }));
         }

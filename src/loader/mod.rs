@@ -4,8 +4,6 @@
 //! engine does not depend on JavaScript or threads; a [`Host`](crate::source::Host) provides the clock.
 
 mod component_reader;
-pub(crate) mod decode;
-mod dense;
 mod digests;
 mod find;
 #[cfg(feature = "safetensors")]
@@ -31,15 +29,9 @@ mod verified;
 mod verify;
 mod whole_files;
 
-#[doc(hidden)]
-pub use decode::job::{Job, Received, Task};
-pub(crate) use decode::output_buffer::OutputBuffer;
-#[doc(hidden)]
-pub use decode::pool::{Outcome, Pool, TaskError, Work};
-pub(crate) use dense::Expansion;
+pub use crate::pipeline::LoadedComponent;
 pub use digests::Digests;
-pub(crate) use loaded::check_indices;
-pub use loaded::{Loaded, LoadedComponent};
+pub use loaded::Loaded;
 pub use options::Options;
 pub use pieces::PieceReader;
 pub use remote_file::{FileReader, RemoteFile};
@@ -62,6 +54,7 @@ use crate::error::Result;
 use crate::identity::Identity;
 use crate::index::{Algorithm, Digest, Manifest, Metadata, Tensor};
 use crate::model::assembly::{Assembly, Opened};
+use crate::pipeline::Pool;
 use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
 #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]

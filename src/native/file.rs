@@ -1,20 +1,22 @@
 //! An open file of a model: its bytes, and its index.
 
-use super::component;
 #[cfg(not(target_arch = "wasm32"))]
 use super::disk::{self, DiskFile};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 use super::map::Map;
 use super::storage::Storage;
+use crate::codec::cast::Conversion;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::{Algorithm, Component, DataFile, Index, Parsed, Part, Tensor};
 use crate::model::assembly::{self, Assembly, PartContent};
+use crate::pipeline::{Job, Pipeline, Received, Task};
 use crate::trust::{FilePlan, StatedDigests};
 use crate::window::{Stop, Window};
 #[cfg(not(target_arch = "wasm32"))]
 use std::fs::{File, Metadata};
+use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,12 +98,18 @@ impl FileBytes {
             parsed => return Ok((self, parsed)),
         };
         assembly::check_packed(part).map_err(|e| e.in_file(&self.name))?;
-        let decoded = component::decode(&self.storage, &component);
-        let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
+        let decoded = self.decode(&component).map_err(|e| e.in_file(&self.name))?;
         let packed = Some((self.byte_length(), component.range.end - component.range.start));
         let unpacked = FileBytes { storage: Storage::Memory(decoded), packed, ..self };
         let parsed = unpacked.parse(format::parse)?;
         Ok((unpacked, parsed))
+    }
+
+    /// Decodes the component that is the whole file.
+    fn decode(&self, component: &Component) -> Result<Vec<u8>> {
+        let mut job = Job::<Vec<u8>>::new(Task::whole(component), None)?;
+        self.storage.read_pieces(&component.range, &mut |piece| job.push(piece))?;
+        Ok(job.finish()?.buffer.unwrap_or_default())
     }
 
     /// Runs a parser over the file. Reads only the bytes that the parser needs from disk.
@@ -185,17 +193,50 @@ impl TensorFile {
         Ok(TensorFile { bytes, index, plan: FilePlan::default(), shadowed: Vec::new() })
     }
 
-    /// Verifies the pages that contain a component, if it has no digest of its own. Returns the algorithm of the pages.
-    pub(super) fn check_pages(&self, component: &Component) -> Result<Option<Algorithm>> {
+    /// Decodes and verifies a component. Returns its bytes and the algorithm that they were verified with.
+    pub(super) fn load(&self, component: &Component) -> Result<(Vec<u8>, Option<Algorithm>)> {
+        let mut job = Job::<Vec<u8>>::new(Task::whole(component), None)?;
+        let read = match self.pages(component)? {
+            None => component.range.clone(),
+            Some((checker, read)) => {
+                job = job.with_pages(checker, &read, component.range.clone());
+                read
+            }
+        };
+        self.bytes.storage.read_pieces(&read, &mut |piece| job.push(piece))?;
+        let Received { buffer, verified, .. } = job.finish()?;
+        Ok((buffer.unwrap_or_default(), verified))
+    }
+
+    /// Verifies a component, and passes its decoded bytes to `emit`, converted if requested. Passes the stored bytes
+    /// with their offsets to `tap`.
+    pub(super) fn read(
+        &self,
+        component: &Component,
+        conversion: Option<Conversion>,
+        tap: &mut dyn FnMut(u64, &[u8]),
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<Algorithm>> {
+        let mut pipeline = Pipeline::new(&Task { conversion, ..Task::whole(component) })?;
+        let mut read = component.range.clone();
+        if let Some((checker, pages)) = self.pages(component)? {
+            pipeline = pipeline.with_pages(checker, &pages, read);
+            read = pages;
+        }
+        let mut at = read.start;
+        self.bytes.storage.read_pieces(&read, &mut |piece| {
+            tap(at, piece);
+            at += piece.len() as u64;
+            pipeline.push(piece, emit)
+        })?;
+        Ok(pipeline.finish()?.verified)
+    }
+
+    /// The digests of the pages that contain a component without a digest of its own, and the range of these pages.
+    fn pages(&self, component: &Component) -> Result<Option<(PageChecker, Range<u64>)>> {
         let Some(table) = component.checking_pages(true) else { return Ok(None) };
         let pages = self.bytes.parse(|window| format::page_digests(window, table))?;
         let around = pages.around(&component.range);
-        let (mut checker, mut at) = (PageChecker::new(Arc::new(pages)), around.start);
-        self.bytes.storage.read_pieces(&around, &mut |piece| {
-            checker.update(at, piece)?;
-            at += piece.len() as u64;
-            Ok(())
-        })?;
-        Ok(Some(Algorithm::Blake3))
+        Ok(Some((PageChecker::new(Arc::new(pages)), around)))
     }
 }

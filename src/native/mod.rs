@@ -5,7 +5,6 @@
 //! the files instead, so that a raw tensor is a slice of the map; the caller must guarantee that no process changes the
 //! files. On wasm32, [`Reader::from_bytes`] reads files in memory.
 
-mod component;
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
 mod file;
@@ -30,7 +29,6 @@ pub(crate) use remote::block_on;
 pub use remote::{RemoteReader, read_url};
 pub use streaming::{LoadedTensor, StreamingLoader};
 
-use crate::codec::ComponentDecoder;
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,7 +43,6 @@ use file::{FileBytes, TensorFile};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 use std::sync::OnceLock;
-use storage::Storage;
 
 /// A model in one file, or in several with a manifest.
 #[derive(Debug)]
@@ -205,7 +202,7 @@ impl Reader {
         let component = component.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\"")).in_tensor(name)
         })?;
-        self.read_component(tensor, component, &mut |_, _| (), emit)
+        self.read_component(tensor, component, None, &mut |_, _| (), emit)
     }
 
     /// Like [`Reader::read_pieces`] of a dense tensor, but converts floats and quantized elements to `dtype`: F32, F16
@@ -223,10 +220,8 @@ impl Reader {
         let Some(conversion) = Conversion::of(tensor, &tensor.shape, dtype)? else {
             return self.read_pieces(name, "data", emit);
         };
-        let mut cast = conversion.cast(&tensor.dtype)?;
-        let verified = self.read_pieces(name, "data", &mut |piece| cast.push(piece, emit))?;
-        cast.finish().map_err(|e| e.in_tensor(name))?;
-        Ok(verified)
+        let component = tensor.components.get(only_component(tensor)?).ok_or_else(lost)?;
+        self.read_component(tensor, component, Some(conversion), &mut |_, _| (), emit)
     }
 
     /// Runs a parser over the first file.
@@ -308,31 +303,21 @@ impl Reader {
         self.files.get(tensor.shard).ok_or_else(missing)
     }
 
-    /// Reads a component in pieces. Passes its stored bytes with their offsets to `tap`.
+    /// Reads a component in pieces, converted if requested. Passes its stored bytes with their offsets to `tap`.
     fn read_component(
         &self,
         tensor: &Tensor,
         component: &Component,
+        conversion: Option<Conversion>,
         tap: &mut dyn FnMut(u64, &[u8]),
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<Algorithm>> {
         let file = self.file(tensor)?;
-        let mut decoder = ComponentDecoder::of(component);
-        let mut at = component.range.start;
-        let mut read = || {
-            file.bytes.storage.read_pieces(&component.range, &mut |piece| {
-                tap(at, piece);
-                at += piece.len() as u64;
-                decoder.push(piece, emit)
-            })?;
-            Ok(())
-        };
-        let read = read().and_then(|()| Ok(decoder.finish(true)?.or(file.check_pages(component)?)));
-        read.map_err(|e: Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
+        let read = file.read(component, conversion, tap, emit);
+        read.map_err(|e| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
     }
 
     fn cached_bytes(&self, at: usize, tensor: &Tensor, component: usize) -> Result<&[u8]> {
-        let lost = || Error::new(ErrorKind::Internal, "a component is missing");
         let file = self.file(tensor)?;
         let load = || {
             let part = tensor.components.get(component).ok_or_else(lost)?;
@@ -340,8 +325,7 @@ impl Reader {
             let cached = match slot.get() {
                 Some(cached) => cached,
                 None => {
-                    let cached = check(&file.bytes.storage, part)?;
-                    file.check_pages(part)?;
+                    let cached = check(file, part)?;
                     slot.get_or_init(|| cached) // another thread may have set the same bytes
                 }
             };
@@ -354,16 +338,16 @@ impl Reader {
     }
 }
 
-fn check(storage: &Storage, component: &Component) -> Result<Cached> {
-    match (component.encoding, storage.borrow(&component.range)?) {
-        (Encoding::Raw, Some(stored)) => {
-            let mut reader = ComponentDecoder::of(component);
-            reader.push(stored, &mut |_| Ok(()))?;
-            reader.finish(true)?;
-            Ok(Cached::InPlace)
-        }
-        _ => component::decode(storage, component).map(|(decoded, _)| Cached::Decoded(decoded)),
+fn check(file: &TensorFile, component: &Component) -> Result<Cached> {
+    let is_in_place = component.encoding == Encoding::Raw && file.bytes.storage.in_memory().is_some();
+    match is_in_place {
+        true => file.read(component, None, &mut |_, _| (), &mut |_| Ok(())).map(|_| Cached::InPlace),
+        false => file.load(component).map(|(decoded, _)| Cached::Decoded(decoded)),
     }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Internal, "a component is missing")
 }
 
 fn only_component(tensor: &Tensor) -> Result<usize> {

@@ -75,7 +75,7 @@ impl StoredFiles for Reader {
         component: &Component,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<Algorithm>> {
-        Reader::read_component(self, tensor, component, &mut |at, bytes| tap(tensor.shard, at, bytes), emit)
+        Reader::read_component(self, tensor, component, None, &mut |at, bytes| tap(tensor.shard, at, bytes), emit)
     }
 
     fn read_stored(

@@ -1,10 +1,11 @@
 //! The trait `StreamingLoader` of the APR specification.
 
-use super::{Reader, component};
+use super::Reader;
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::{Algorithm, Tensor};
-use crate::loader::{Expansion, LoadedComponent, ModelMetadata, check_indices};
+use crate::loader::ModelMetadata;
+use crate::pipeline::{Expansion, LoadedComponent, check_indices};
 
 /// Loads a model incrementally: its metadata, the list of its tensors, then tensors on demand (APR-FORMAT-002,
 /// "Streaming Load"). [`Loader`](crate::loader::Loader) has the same operations, with an async API.
@@ -58,8 +59,7 @@ impl LoadedTensor {
             return Ok(LoadedTensor { tensor, components, verified });
         };
         expansion.check_size(&tensor, max_bytes)?;
-        let buffer = expansion.expand(&tensor, &components, None).map_err(|e| e.in_tensor(&tensor.name))?;
-        let components = vec![LoadedComponent { role: "data".into(), dtype: expansion.dtype, buffer }];
+        let components = vec![expansion.expand(&tensor, &components, None)?];
         Ok(LoadedTensor { tensor, components, verified })
     }
 }
@@ -93,9 +93,9 @@ impl Reader {
         let load = || {
             let (mut components, mut algorithms) = (Vec::new(), Vec::new());
             for part in &tensor.components {
-                let (buffer, verified) = component::decode(&file.bytes.storage, part)?;
+                let (buffer, verified) = file.load(part)?;
                 components.push(LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer });
-                algorithms.push(verified.or(file.check_pages(part)?));
+                algorithms.push(verified);
             }
             check_indices(tensor, &components)?;
             // A tensor counts as verified only if all of its components have a digest.

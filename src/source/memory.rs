@@ -1,4 +1,4 @@
-//! A source of bytes in memory, and the buffer of native tensors.
+//! A source of bytes in memory.
 
 use super::{Body, Buffer, CacheHints, Host, ModelSource, NoWaiting, RangeResponse, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -98,43 +98,4 @@ impl Body for MemoryBody {
         self.left.start += length;
         Ok(length)
     }
-}
-
-impl Buffer for Vec<u8> {
-    fn allocate(byte_length: u64) -> Result<Self> {
-        let mut buffer = Vec::new();
-        Buffer::resize(&mut buffer, byte_length)?;
-        Ok(buffer)
-    }
-
-    fn byte_length(&self) -> u64 {
-        self.len() as u64
-    }
-
-    fn resize(&mut self, byte_length: u64) -> Result<()> {
-        let no_memory = || Error::new(ErrorKind::Limit, format!("{byte_length} bytes cannot be allocated"));
-        let length = usize::try_from(byte_length).map_err(|_| no_memory())?;
-        self.try_reserve_exact(length.saturating_sub(self.len())).map_err(|_| no_memory())?;
-        Vec::resize(self, length, 0);
-        self.shrink_to_fit();
-        Ok(())
-    }
-
-    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        let slot = usize::try_from(at).ok().and_then(|at| self.get_mut(at..)?.get_mut(..bytes.len()));
-        slot.ok_or_else(out_of_bounds)?.copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()> {
-        self.write(at, from.get(range.start as usize..range.end as usize).ok_or_else(out_of_bounds)?)
-    }
-
-    fn inspect(&self, range: Range<u64>, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        visit(self.get(range.start as usize..range.end as usize).ok_or_else(out_of_bounds)?)
-    }
-}
-
-fn out_of_bounds() -> Error {
-    Error::new(ErrorKind::Internal, "a read or a write is out of bounds of a buffer")
 }

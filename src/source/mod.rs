@@ -33,7 +33,7 @@ mod stream;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 
-use crate::dtype::Dtype;
+pub use crate::buffer::Buffer;
 use crate::error::Result;
 pub use crate::host::{Host, NoWaiting};
 pub use crate::identity::Identity;
@@ -202,75 +202,5 @@ pub trait Body: 'static {
     /// Whether the last read returned bytes from a cache.
     fn is_cached(&self) -> bool {
         false
-    }
-}
-
-/// The memory of a tensor: an ArrayBuffer in the browser, a `Vec` natively.
-pub trait Buffer: Sized + 'static {
-    /// Allocates a zeroed buffer of `byte_length` bytes.
-    ///
-    /// # Errors
-    /// `LIMIT` if there is not enough memory.
-    fn allocate(byte_length: u64) -> Result<Self>;
-
-    /// Length in bytes.
-    fn byte_length(&self) -> u64;
-
-    /// Changes the length to `byte_length` bytes: appends zeros or truncates the buffer.
-    ///
-    /// # Errors
-    /// Those of [`Buffer::allocate`].
-    fn resize(&mut self, byte_length: u64) -> Result<()>;
-
-    /// Copies `bytes` to the offset `at`.
-    ///
-    /// # Errors
-    /// `INTERNAL` if they do not fit.
-    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()>;
-
-    /// Copies the bytes of `range` in `from` to the offset `at`.
-    ///
-    /// # Errors
-    /// `INTERNAL` if `range` is out of bounds or does not fit.
-    fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()>;
-
-    /// Whether the memory is still available. A failed read may have detached it.
-    fn is_intact(&self) -> bool {
-        true
-    }
-
-    /// Another handle to the same memory, for writes from another thread. `None` if the memory cannot be shared.
-    fn share(&self) -> Option<Self> {
-        None
-    }
-
-    /// Checks that elements of this dtype may be written to the buffer. A buffer of bytes takes all dtypes.
-    ///
-    /// # Errors
-    /// `INVALID_ARGUMENT` if the caller's buffer is an array of other elements.
-    fn check_elements(&self, _dtype: &Dtype) -> Result<()> {
-        Ok(())
-    }
-
-    /// Passes the bytes of `range` to `visit` in order, in one or more pieces. If the buffer is outside the address
-    /// space of the program, the bytes are copied through a scratch buffer.
-    ///
-    /// # Errors
-    /// `INTERNAL` if `range` is out of bounds; those of `visit`.
-    fn inspect(&self, range: Range<u64>, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
-
-    /// Copies the bytes to a new buffer.
-    ///
-    /// # Errors
-    /// Those of [`Buffer::allocate`].
-    fn duplicate(&self) -> Result<Self> {
-        let mut copy = Self::allocate(self.byte_length())?;
-        let mut at = 0;
-        self.inspect(0..self.byte_length(), &mut |bytes| {
-            copy.write(at, bytes)?;
-            at += bytes.len() as u64;
-            Ok(())
-        })?;
-        Ok(copy)
     }
 }

@@ -4,7 +4,7 @@ use super::message::Request;
 use super::pool::WorkerPool;
 use super::webcrypto::WebCrypto;
 use super::worker::{TaskState, Worker};
-use crate::loader::{Outcome, Pool, Task, TaskError, Work};
+use crate::pipeline::{Outcome, Pool, Task, TaskError, Work};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use futures::future::{FutureExt, LocalBoxFuture};

@@ -7,7 +7,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
 use crate::index::values::ValueRule;
 use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, Digest, DigestedBytes, Encoding};
-use crate::loader::Task;
+use crate::pipeline::Task;
 use js_sys::{Array, ArrayBuffer, Float64Array, Uint8Array};
 use std::ops::Range;
 use wasm_bindgen::{JsCast, JsValue};

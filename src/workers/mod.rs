@@ -1,7 +1,7 @@
 //! Dedicated workers that decode and digest tensors. Each worker runs the same wasm module with its own memory.
 //!
 //! The page reads the bytes and transfers them to a worker in `ArrayBuffer`s, without a copy. The worker runs the same
-//! [`Job`](crate::loader::Job) that the page would run, and transfers the tensor back. If workers are unavailable, the
+//! [`Job`](crate::pipeline::Job) that the page would run, and transfers the tensor back. If workers are unavailable, the
 //! page runs the jobs on its own thread.
 //!
 //! In this module "the page" can itself be a worker: with `inWorker` the whole loader runs in a worker
@@ -18,7 +18,7 @@ pub(crate) use handle::{PoolHandle, default_count};
 #[cfg(not(feature = "js"))]
 pub(crate) use serve::serve_jobs;
 
-use crate::loader::Pool;
+use crate::pipeline::Pool;
 use crate::source::js_buffer::JsBuffer;
 use std::rc::Rc;
 use webcrypto::WebCrypto;

@@ -4,7 +4,7 @@ use super::message::{JobReply, Request};
 use super::webcrypto::WebCrypto;
 use crate::browser::message::Message;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::{Job, Pool, Received, Task, TaskError};
+use crate::pipeline::{Job, Pool, Received, Task, TaskError};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use js_sys::{Array, ArrayBuffer, Reflect, Uint8Array};

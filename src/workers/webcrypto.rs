@@ -6,7 +6,7 @@
 use crate::codec::digest::{Hasher, compare};
 use crate::error::Result;
 use crate::index::{Digest, Encoding};
-use crate::loader::{Outcome, Pool, Received, Task, TaskError, Work};
+use crate::pipeline::{Outcome, Pool, Received, Task, TaskError, Work};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use futures::future::FutureExt;

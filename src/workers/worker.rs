@@ -5,7 +5,7 @@ use super::pool::WorkerPool;
 use crate::browser::message::Message;
 use crate::browser::timer::now_ms;
 use crate::browser::worker as script;
-use crate::loader::{Received, TaskError};
+use crate::pipeline::{Received, TaskError};
 use crate::source::js_buffer::JsBuffer;
 use js_sys::{Reflect, Uint8Array};
 use std::cell::{Cell, RefCell};

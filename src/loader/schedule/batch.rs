@@ -3,18 +3,15 @@
 use crate::codec::cast::Conversion;
 use crate::codec::pages::Pages;
 use crate::error::Result;
-use crate::index::{Algorithm, Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
-use crate::loader::decode::job::{Received, Task, is_heavy};
-use crate::loader::decode::pool::Pool;
+use crate::index::{Algorithm, BlockEnd, Component, Digest, Encoding, PageTable, Tensor};
 use crate::loader::digests;
-use crate::loader::loaded::check_indices;
 use crate::loader::request::Order;
 use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
 use crate::loader::schedule::planned::PlannedTensor;
-use crate::loader::schedule::rows::{BlockSpanStart, stored_range};
+use crate::loader::schedule::rows::Rows;
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
 use crate::loader::transfer::file::ModelFile;
@@ -22,12 +19,12 @@ use crate::loader::transfer::priority::Prefetching;
 use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
 use crate::loader::transfer::stats::Stats;
 use crate::loader::{Loaded, LoadedComponent};
+use crate::pipeline::{Extent, Pool, Received, Task, check_indices, expected_digests, is_heavy};
 use crate::plan::WantedRange;
 use crate::progress::{BytesArrived, Progress};
 use crate::source::{Buffer, BufferOf, ModelSource};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -130,7 +127,7 @@ impl<S: ModelSource> Batch<S> {
             }
             let PlannedTensor { tensor, rows, .. } = &assembly.planned;
             for (component, part) in tensor.components.iter().enumerate() {
-                let range = stored_range(part, rows.as_deref());
+                let range = extent(part, rows.as_deref()).stored;
                 let pages = self.pages(part, rows.is_none()).and_then(|table| known_pages(tensor.shard, table));
                 let read_range = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
                 let target = Target { slot, component };
@@ -186,22 +183,18 @@ impl<S: ModelSource> Batch<S> {
         planned_tensors.get(slot).map(|assembly| Arc::clone(&assembly.planned.tensor)).ok_or_else(unplanned)
     }
 
-    /// The task for a component of a planned tensor whose bytes `stored` are read.
-    pub(crate) fn task(&self, slot: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
-        let wanted = self.wanted_of(slot, component)?;
-        let keeps_all = wanted == (0..component.decoded_length.unwrap_or(wanted.end));
-        let has_end = self.block_span(slot).is_some_and(|cut| cut.has_end);
-        let is_complete = *stored == component.range && (keeps_all || has_end);
-        let (stores_output, digests) = (self.stores_output(slot), self.digests(slot, component, is_complete));
-        let conversion = self.conversion(slot)?;
+    /// The task for a component of a planned tensor.
+    pub(crate) fn task(&self, slot: usize, component: &Component) -> Result<Task> {
+        let extent = self.extent_of(slot, component)?;
+        let tensor = self.tensor(slot)?;
+        let pinned = self.pinned(slot).map(|(digest, _)| digest);
         let rule = component.rule.filter(|_| self.call.verify);
+        let digests = || expected_digests(&tensor, component, pinned, self.call.verify);
         Ok(Task {
-            component: Component { rule, ..component.clone() },
-            wanted,
-            stores_output,
-            is_complete,
-            digests,
-            conversion,
+            stores_output: self.stores_output(slot),
+            digests: if extent.is_whole { digests() } else { Vec::new() },
+            conversion: self.conversion(slot)?,
+            ..Task::unchecked(&Component { rule, ..component.clone() }, &extent)
         })
     }
 
@@ -231,21 +224,9 @@ impl<S: ModelSource> Batch<S> {
         else {
             return false;
         };
-        let task = tensor.components.get(component).map(|part| self.task(slot, part, &wanted.range));
+        let task = tensor.components.get(component).map(|part| self.task(slot, part));
         let is_small = wanted.range.end - wanted.range.start <= MAX_DIRECT_BYTES;
         is_small && task.is_some_and(|task| task.is_ok_and(|task| self.is_direct(&task)))
-    }
-
-    /// The digests that are checked while a component arrives: its own, and the pinned one if it is the tensor's only
-    /// component.
-    pub(crate) fn digests(&self, slot: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
-        if !is_complete {
-            return Vec::new();
-        }
-        let own = component.digest.filter(|_| self.call.verify);
-        let pinned = self.pinned(slot).filter(|(_, components)| *components == 1);
-        let pinned = pinned.map(|(digest, _)| ComponentDigest { digest, over: DigestedBytes::Decoded });
-        own.into_iter().chain(pinned).collect()
     }
 
     /// The pinned digest of a planned tensor, if the whole tensor is loaded, and the number of its components.
@@ -266,18 +247,16 @@ impl<S: ModelSource> Batch<S> {
         self.call.stores_output || checks_together()
     }
 
-    /// The range of decoded bytes that is kept; its end is `u64::MAX` if the decoded length is unknown.
-    pub(crate) fn wanted_of(&self, slot: usize, component: &Component) -> Result<Range<u64>> {
+    /// Which bytes of a component of a planned tensor are read.
+    pub(crate) fn extent_of(&self, slot: usize, component: &Component) -> Result<Extent> {
         let planned_tensors = self.planned_tensors.borrow();
-        match &planned_tensors.get(slot).ok_or_else(unplanned)?.planned.rows {
-            Some(rows) => Ok(rows.bytes.clone()),
-            None => Ok(0..component.decoded_length.unwrap_or(u64::MAX)),
-        }
+        let planned = &planned_tensors.get(slot).ok_or_else(unplanned)?.planned;
+        Ok(extent(component, planned.rows.as_deref()))
     }
 
-    /// Where a planned tensor was cut, if only some of its compressed blocks are read.
-    pub(crate) fn block_span(&self, slot: usize) -> Option<BlockSpanStart> {
-        self.planned_tensors.borrow().get(slot)?.planned.rows.as_ref()?.span
+    /// Where the compressed blocks that are read begin in their component, if only some of them are read.
+    pub(crate) fn span_start(&self, slot: usize) -> Option<BlockEnd> {
+        self.planned_tensors.borrow().get(slot)?.planned.rows.as_ref()?.span.map(|span| span.at)
     }
 
     /// Whether a prefetched tensor is no longer wanted. Its state is then dropped.
@@ -420,4 +399,9 @@ impl<S: ModelSource> Batch<S> {
 fn common(verified: &[Option<Algorithm>]) -> Option<Algorithm> {
     let first = verified.first().copied().flatten();
     if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
+}
+
+/// Which bytes of a component are read for rows of its tensor, or for all of it.
+fn extent(component: &Component, rows: Option<&Rows>) -> Extent {
+    rows.map_or_else(|| Extent::whole(component), |rows| rows.extent(component))
 }

@@ -3,13 +3,13 @@
 use crate::algorithm::Algorithm;
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest};
-use crate::loader::decode::job::{Job, Received, Task};
 use crate::loader::schedule::offload::{PendingComponent, ready};
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::target::Target;
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader};
 use crate::loader::transfer::truncated::truncated_error;
+use crate::pipeline::{Job, Received, Task};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::FutureExt;
@@ -26,7 +26,7 @@ impl<S: ModelSource> RunReader<S> {
         name: &str,
     ) -> Result<ComponentFuture<BufferOf<S>>> {
         let Target { slot, component: index } = wanted.target;
-        let task = self.batch.task(slot, component, &wanted.range)?;
+        let task = self.batch.task(slot, component)?;
         let digests = task.digests.clone();
         let into = self.batch.take_into(slot);
         let receiving = if self.batch.is_direct(&task) {
@@ -50,7 +50,7 @@ impl<S: ModelSource> RunReader<S> {
         receiving: PendingComponent<BufferOf<S>>,
     ) -> ComponentFuture<BufferOf<S>> {
         let by_pages = self.batch.pages_of(slot, index).is_some();
-        let cut = self.batch.block_span(slot).map(|cut| cut.at);
+        let cut = self.batch.span_start(slot);
         let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
         let arrival = async move {
             let learn = |received: Received<_>| {

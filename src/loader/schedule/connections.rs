@@ -2,13 +2,13 @@
 
 use crate::error::Result;
 use crate::loader::Loaded;
-use crate::loader::decode::job::Received;
 use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
 use crate::loader::schedule::share::Share;
 use crate::loader::schedule::target::Target;
 use crate::loader::schedule::tied::TiedLoad;
 use crate::loader::transfer::file::ModelFile;
+use crate::pipeline::Received;
 use crate::plan::Run;
 use crate::source::{BufferOf, ModelSource};
 use futures::future::{FutureExt, LocalBoxFuture};

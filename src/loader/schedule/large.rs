@@ -2,9 +2,8 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::decode::job::{Job, Received, Task};
-use crate::loader::decode::pool::{Pool, TaskError, Work};
 use crate::loader::transfer::SCRATCH_BYTES;
+use crate::pipeline::{Job, Pool, Received, Task, TaskError, Work};
 use crate::source::Buffer;
 use std::rc::Rc;
 
@@ -70,6 +69,9 @@ impl<B: Buffer> LargeComponent<B> {
         free_buffer: impl Fn() -> Option<B>,
         yield_now: impl AsyncFn(),
     ) -> Result<Received<B>> {
+        if !self.task.has_checks() {
+            return Ok(Received { buffer: Some(self.buffer), verified: None, blocks: Vec::new() });
+        }
         let mut job = match self.digesting {
             Digesting::Local(job) => job,
             Digesting::Whole => Box::new(Job::new(self.task.clone(), None)?),
@@ -84,7 +86,7 @@ impl<B: Buffer> LargeComponent<B> {
                 }
             }
         };
-        let length = if self.task.has_checks() { self.buffer.byte_length() } else { 0 };
+        let length = self.buffer.byte_length();
         while self.digested < length {
             let end = length.min(self.digested + SEGMENT_BYTES);
             self.buffer.inspect(self.digested..end, &mut |bytes| job.push(bytes))?;

@@ -2,8 +2,6 @@
 
 use crate::error::Result;
 use crate::index::{Component, Encoding};
-use crate::loader::decode::job::Task;
-use crate::loader::decode::pool::Work;
 use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::large::{Digesting, LargeComponent};
 use crate::loader::schedule::run::{ComponentFuture, RunReader};
@@ -11,6 +9,7 @@ use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader};
 use crate::loader::transfer::truncated::truncated_error;
+use crate::pipeline::{Extent, Task, Work};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::FutureExt;
@@ -25,22 +24,20 @@ impl<S: ModelSource> Batch<S> {
         if self.conversion(slot)?.is_some() {
             return Ok(false); // the elements are converted in order, as they arrive
         }
-        let wanted = self.wanted_of(slot, component)?;
-        let is_large =
-            wanted.end.saturating_sub(wanted.start) > MAX_DIRECT_BYTES && wanted.end <= stored_length(component);
+        let Extent { wanted, stored, .. } = self.extent_of(slot, component)?;
+        let is_large = wanted.end.saturating_sub(wanted.start) > MAX_DIRECT_BYTES && stored.end <= component.range.end;
         if !self.stores_output(slot) || component.encoding != Encoding::Raw || !is_large {
             return Ok(false);
         }
-        let start = component.range.start + wanted.start;
-        let task =
-            Task { stores_output: false, ..self.task(slot, component, &(start..component.range.start + wanted.end))? };
+        let task = Task { stores_output: false, ..self.task(slot, component)? };
         let buffer = match self.take_into(slot) {
             Some(buffer) => buffer,
             None => BufferOf::<S>::allocate(wanted.end - wanted.start)?,
         };
-        self.large
-            .borrow_mut()
-            .insert(Target { slot, component: index }, LargeComponent::new(buffer, start, task, self.pool.as_ref())?);
+        self.large.borrow_mut().insert(
+            Target { slot, component: index },
+            LargeComponent::new(buffer, stored.start, task, self.pool.as_ref())?,
+        );
         Ok(true)
     }
 
@@ -73,10 +70,6 @@ impl<S: ModelSource> Batch<S> {
         large.parts = large.parts.saturating_sub(1);
         Ok(if large.parts == 0 { all.remove(&target) } else { None })
     }
-}
-
-fn stored_length(component: &Component) -> u64 {
-    component.range.end - component.range.start
 }
 
 impl<S: ModelSource> RunReader<S> {

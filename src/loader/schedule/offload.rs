@@ -1,14 +1,13 @@
 //! Offloads decoding and digesting of components to other threads while this thread continues to read.
 
 use crate::error::Result;
-use crate::loader::decode::job::{Job, Received, Task};
-use crate::loader::decode::pool::{Outcome, TaskError, Work};
 use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::Target;
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
+use crate::pipeline::{Job, Outcome, Received, Task, TaskError, Work};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::{self, FutureExt, LocalBoxFuture};

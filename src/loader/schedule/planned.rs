@@ -4,8 +4,8 @@ use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
-use crate::loader::dense::Expansion;
 use crate::loader::schedule::rows::Rows;
+use crate::pipeline::Expansion;
 use crate::source::Buffer;
 use std::sync::Arc;
 

@@ -1,11 +1,10 @@
-//! Row selections: the decoded bytes of the rows, and the bytes of the file that must be read for them.
+//! Row selections: the decoded bytes of the rows.
 
 use crate::codec::dequantize::decoder_of;
-#[cfg(feature = "lz4")]
-use crate::codec::lz4;
 use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{BlockEnd, BlockSpan, Component, Encoding, Layout, Tensor};
+use crate::index::{BlockEnd, BlockSpan, Component, Layout, Tensor};
+use crate::pipeline::Extent;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,6 +35,14 @@ impl Rows {
         let tensor = Tensor { components: vec![component], ..tensor.clone() };
         let bytes = self.bytes.start - start.decoded..self.bytes.end - start.decoded;
         (Arc::new(tensor), Rows { bytes, span: Some(BlockSpanStart { at: start, has_end }), ..self })
+    }
+
+    /// Which bytes of the component are read for the rows.
+    pub(crate) fn extent(&self, component: &Component) -> Extent {
+        match self.span {
+            Some(span) => Extent::of_blocks(component, self.bytes.clone(), span.has_end),
+            None => Extent::of(component, self.bytes.clone()),
+        }
     }
 }
 
@@ -93,21 +100,5 @@ fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
             Ok(blocks.checked_mul(block.bytes as u64).filter(|_| is_whole))
         }
         _ => dtype.byte_length(elements),
-    }
-}
-
-/// The bytes to request: for a raw tensor only the rows, for LZ4 blocks at most the blocks up to the last row, and for
-/// other encodings the whole component.
-pub(crate) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
-    let Range { start, end } = component.range.clone();
-    match (rows, component.encoding) {
-        (None, _) => start..end,
-        (Some(rows), encoding) if encoding.keeps_positions() => start + rows.bytes.start..start + rows.bytes.end,
-        (Some(rows), _) if rows.bytes.is_empty() => start..start,
-        #[cfg(feature = "lz4")]
-        (Some(rows), Encoding::Lz4Blocks) => {
-            start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
-        }
-        (Some(_), _) => start..end, // these encodings have no bound on the stored length of a prefix
     }
 }

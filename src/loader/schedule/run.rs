@@ -2,7 +2,6 @@
 
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::decode::job::Received;
 use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::checks::Checks;
 use crate::loader::schedule::share::Share;
@@ -12,6 +11,7 @@ use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::PrefetchPriority;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
+use crate::pipeline::Received;
 use crate::plan::{Run, WantedRange};
 use crate::progress::BytesArrived;
 use crate::source::{Buffer, BufferOf, ModelSource};

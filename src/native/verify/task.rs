@@ -2,13 +2,13 @@
 
 use super::checksums::is_digested_in_parts;
 use super::sums::{Computed, Part, PartsHasher};
-use crate::codec::ComponentDecoder;
 use crate::codec::blake3_tree::Subtrees;
 use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Digest, Encoding, Tensor};
 use crate::native::Reader;
 use crate::native::file::TensorFile;
+use crate::pipeline::{Pipeline, Task as ComponentTask};
 use crate::progress::Progress;
 use std::ops::Range;
 
@@ -105,8 +105,8 @@ impl<'a> Task<'a> {
     pub(super) fn run(&self, progress: &(dyn Progress + Sync)) -> Result<Output> {
         let mut crc32 = self.has_crc32.then(crc32fast::Hasher::new);
         let mut parts = PartsHasher::new(&self.parts, self.range.start);
-        let mut decoder = match &self.work {
-            Work::Component(_, component) => Some(ComponentDecoder::of(component)),
+        let mut pipeline = match &self.work {
+            Work::Component(_, component) => Some(Pipeline::new(&ComponentTask::whole(component))?),
             _ => None,
         };
         let mut hasher = match &self.work {
@@ -124,14 +124,14 @@ impl<'a> Task<'a> {
                 hasher.update(piece);
             }
             parts.update(piece);
-            if let Some(decoder) = &mut decoder {
-                decoder.push(piece, &mut |_| Ok(())).map_err(|e| self.place(e))?;
+            if let Some(pipeline) = &mut pipeline {
+                pipeline.push(piece, &mut |_| Ok(())).map_err(|e| self.place(e))?;
             }
             progress.advanced(piece.len() as u64);
             Ok(())
         })?;
-        if let Some(decoder) = decoder {
-            decoder.finish(true).map_err(|e| self.place(e))?;
+        if let Some(pipeline) = pipeline {
+            pipeline.finish().map_err(|e| self.place(e))?;
         }
         let end = self.parts.iter().map(|part| part.bytes.end).max().unwrap_or(0);
         if end > self.range.end {

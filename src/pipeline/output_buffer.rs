@@ -1,8 +1,8 @@
 //! The buffer for a component's decoded bytes.
 
+use crate::buffer::Buffer;
 use crate::error::{Result, malformed};
 use crate::index::Component;
-use crate::source::Buffer;
 use std::ops::Range;
 
 /// Maximum ratio of the initial buffer length to the stored length of a compressed component. The buffer grows as more

@@ -1,7 +1,8 @@
 //! The interface to threads that process components while the loader's thread continues to read.
 
+use super::job::Received;
+use super::task::Task;
 use crate::error::{Error, Result};
-use crate::loader::decode::job::{Received, Task};
 use futures::future::LocalBoxFuture;
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ pub trait Pool<B> {
     fn chunk(&self) -> Option<B>;
 
     /// Starts a task on another thread; `None` if the pool refuses it. `into` is the caller's destination buffer, if
-    /// there is one: memory that threads [share](crate::source::Buffer::share).
+    /// there is one: memory that threads [share](crate::buffer::Buffer::share).
     fn begin(&self, task: &Task, into: Option<B>) -> Option<Rc<dyn Work<B>>>;
 
     /// Whether the pool accepts a raw component for [`Pool::digest`] once all of its bytes have arrived.
@@ -29,7 +30,7 @@ pub trait Pool<B> {
 
 /// A task that runs on another thread. Dropping it cancels the task.
 pub trait Work<B> {
-    /// Like [`Job::wants_more`](crate::loader::Job::wants_more), but updated with a delay.
+    /// Like [`Job::wants_more`](super::Job::wants_more), but updated with a delay.
     fn wants_more(&self) -> bool;
 
     /// Sends the next stored bytes: the first `length` bytes of `chunk`. The future completes when the pool accepts

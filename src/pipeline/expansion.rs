@@ -1,12 +1,12 @@
 //! Expands sparse tensors to dense ones: the elements of `values` are written to their positions among zeros.
 
+use super::LoadedComponent;
+use crate::buffer::Buffer;
 use crate::codec::cast::{Cast, converted_dtype};
 use crate::dtype::{Block, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::sparse::index_bytes;
 use crate::index::{Layout, Tensor};
-use crate::loader::{Loaded, LoadedComponent};
-use crate::source::Buffer;
 use std::ops::Range;
 
 /// The number of values that are placed at a time.
@@ -71,7 +71,8 @@ impl Expansion {
     }
 
     /// Writes the values to their positions in a new buffer, or in `into`, which has the length of the dense tensor.
-    /// The indices were checked: see [`check_indices`](crate::loader::check_indices).
+    /// The indices were checked: see [`check_indices`](super::check_indices). Returns the component `data` of the dense
+    /// tensor.
     ///
     /// # Errors
     /// `UNSUPPORTED` if two values have the same position, because readers differ in what they mean; `LIMIT` if there
@@ -81,7 +82,12 @@ impl Expansion {
         tensor: &Tensor,
         components: &[LoadedComponent<B>],
         into: Option<B>,
-    ) -> Result<B> {
+    ) -> Result<LoadedComponent<B>> {
+        let buffer = self.placed(tensor, components, into).map_err(|e| e.in_tensor(&tensor.name))?;
+        Ok(LoadedComponent { role: "data".into(), dtype: self.dtype.clone(), buffer })
+    }
+
+    fn placed<B: Buffer>(&self, tensor: &Tensor, components: &[LoadedComponent<B>], into: Option<B>) -> Result<B> {
         let values = with_role(components, "values")?;
         let value_bytes = values.dtype.block().map_or(1, |block| block.bytes);
         let count = values.buffer.byte_length() / value_bytes;
@@ -103,17 +109,6 @@ impl Expansion {
             }
         }
         dense.finish()
-    }
-}
-
-impl<B: Buffer> Loaded<B> {
-    /// Makes a sparse tensor dense.
-    pub(super) fn expanded(self, expansion: &Expansion, into: Option<B>) -> Result<Self> {
-        let buffer = expansion.expand(&self.tensor, &self.components, into);
-        let buffer = buffer.map_err(|e| e.in_tensor(&self.tensor.name))?;
-        let dtype = expansion.dtype.clone();
-        let components = vec![LoadedComponent { role: "data".into(), dtype: dtype.clone(), buffer }];
-        Ok(Loaded { dtype, layout: Layout::Dense, components, ..self })
     }
 }
 

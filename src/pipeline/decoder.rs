@@ -1,7 +1,7 @@
 //! Decodes and digests one component incrementally: natively, in a page and in workers.
 
-use super::Decoder;
-use super::digest::{self, Hasher};
+use crate::codec::Decoder;
+use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
 use crate::index::values::ValueCheck;
 use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, DigestedBytes};
@@ -23,11 +23,6 @@ impl ComponentDecoder {
         ComponentDecoder { decoder: Decoder::new(component), digests, values }
     }
 
-    /// Creates a decoder that verifies the component's own digest, if it has one.
-    pub(crate) fn of(component: &Component) -> Self {
-        ComponentDecoder::new(component, component.digest)
-    }
-
     /// Decodes the next stored bytes and calls `emit` with the decoded bytes, in order.
     ///
     /// # Errors
@@ -44,6 +39,11 @@ impl ComponentDecoder {
             Some(decoder) => decoder.push(stored, &mut emit),
             None => emit(stored),
         }
+    }
+
+    /// Whether the bytes are stored as they are.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.decoder.is_none()
     }
 
     /// Whether any digest or value is verified.

@@ -68,8 +68,8 @@ pub struct Published {
     pub warnings: Vec<String>,
 }
 
-/// Publishes the model at `destination`: a folder, or a URL of [`Store::open`](object::Store::open). If its last segment
-/// has the extension of a format, it is the entry; otherwise, the entry is `model.apr` in this folder.
+/// Publishes the model at `destination`: a folder, or a URL of [`Store::open`](object::Store::open). If its last
+/// segment has the extension of a format, it is the entry; otherwise, the entry is `model.apr` in this folder.
 ///
 /// Files are converted one after the other into the folder for temporary files, and sent while the next ones are
 /// converted; at most four of them exist at a time. Before the entry is written, whatever
@@ -81,9 +81,9 @@ pub struct Published {
 /// folder, files are written as by [`convert`](weightstream::write::convert).
 ///
 /// # Errors
-/// Those of [`convert`](weightstream::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no manifest,
-/// if records belong to another input, or if a file at the destination belongs to others or to the input; `NOT_FOUND`
-/// if records are missing; `CHECKSUM` if the input is damaged, or a file is read back with other bytes.
+/// Those of [`convert`](weightstream::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no
+/// manifest, if records belong to another input, or if a file at the destination belongs to others or to the input;
+/// `NOT_FOUND` if records are missing; `CHECKSUM` if the input is damaged, or a file is read back with other bytes.
 pub fn publish(
     input: &dyn Input,
     destination: &str,

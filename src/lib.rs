@@ -215,6 +215,10 @@ mod guides {
 /// in any version.
 #[doc(hidden)]
 pub mod internals {
+    #[cfg(any(target_arch = "wasm32", feature = "http", test))]
+    pub mod answer {
+        pub use crate::source::answer::parse_content_range;
+    }
     pub mod codec {
         pub use crate::codec::*;
     }
@@ -227,7 +231,6 @@ pub mod internals {
     #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
     pub mod http {
         pub use crate::native::remote::block_on;
-        pub use crate::source::answer::parse_content_range;
         pub use crate::source::http::client::{
             MAX_REDIRECTS, checked_headers, client, client_builder, network_error, parse_url, redirect_target,
             without_query,
@@ -240,7 +243,6 @@ pub mod internals {
         pub use crate::output::file::{FinishedFile, PartialFile, ShardFile, publish, write as write_file};
         pub use crate::output::shards::{assign, content_name, file_count};
         pub use crate::output::target::{Naming, Sharded, Target, shares_bytes};
-        pub use crate::regular_file::{Opened, open as open_regular};
     }
     pub mod pool {
         pub use crate::loader::{Job, Outcome, Pool, Received, Task, TaskError, Work};
@@ -248,6 +250,10 @@ pub mod internals {
     pub mod publication {
         pub use crate::index::part::{MAX_PARTS, part_path};
         pub use crate::index::publication::{KEY, Publication};
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    pub mod regular_file {
+        pub use crate::regular_file::{Opened, open};
     }
     pub mod window {
         pub use crate::window::*;

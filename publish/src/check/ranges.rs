@@ -4,7 +4,7 @@ use super::finding::{Severity, Sheet};
 use super::probe::{Exchange, Prober};
 use reqwest::{Url, header};
 use weightstream::error::Result;
-use weightstream::internals::http::parse_content_range;
+use weightstream::internals::answer::parse_content_range;
 
 const WIDTH: u64 = 64;
 

@@ -9,8 +9,9 @@ use std::path::Path;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::index::Digest;
 use weightstream::internals::codec::digest::Hasher;
-use weightstream::internals::output::{Opened, PartialFile, open_regular};
+use weightstream::internals::output::PartialFile;
 use weightstream::internals::publication::Publication;
+use weightstream::internals::regular_file::{self, Opened};
 use weightstream::loader::RemoteFile;
 use weightstream::progress::Progress;
 use weightstream::retry::RetryPolicy;
@@ -154,7 +155,7 @@ impl<'a> Assembly<'a> {
 
 /// Opens a regular file. Returns its length, too; `None` if it cannot be opened.
 fn open(path: &Path) -> Option<(File, u64)> {
-    match open_regular(path) {
+    match regular_file::open(path) {
         Ok(Opened::File(file, metadata)) => Some((file, metadata.len())),
         Ok(Opened::Other(_)) | Err(_) => None,
     }

@@ -7,10 +7,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::format::MAX_MANIFEST_BYTES;
-use weightstream::internals::output::{
-    CreatedFolders, FinishedFile, Opened, PartialFile, check_free, open_regular, publish, replaced,
-};
+use weightstream::internals::output::{CreatedFolders, FinishedFile, PartialFile, check_free, publish, replaced};
 use weightstream::internals::publication::Publication;
+use weightstream::internals::regular_file::{self, Opened};
 use weightstream::write::format_of_name;
 
 /// A folder, and what it may be changed to.
@@ -124,7 +123,7 @@ fn is_special(c: char) -> bool {
 fn owned(entry: &Path) -> HashSet<String> {
     let read = || -> Option<Publication> {
         replaced(entry).ok()??;
-        let Opened::File(file, _) = open_regular(entry).ok()? else { return None };
+        let Opened::File(file, _) = regular_file::open(entry).ok()? else { return None };
         let mut text = Vec::new();
         file.take(MAX_MANIFEST_BYTES).read_to_end(&mut text).ok()?;
         Publication::of_entry(&text).ok()?

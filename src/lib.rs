@@ -106,7 +106,7 @@
 //! | layer | modules | responsibility |
 //! | --- | --- | --- |
 //! | interfaces | `js` (feature `js`), `web`, `workers`; the crate `weightstream-cli` | what apps and shells see |
-//! | | `publish` | publishes models, and downloads and checks published ones |
+//! | | the crate `weightstream-publish` | publishes models, and downloads and checks published ones |
 //! | engine | `write` | writes models |
 //! | | [`native`] | reads local and remote models, blocking |
 //! | | [`loader`] | opens and lists a model, and loads its tensors from any source |
@@ -177,8 +177,6 @@ mod output;
 mod pipeline;
 mod plan;
 pub mod progress;
-#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
-pub mod publish;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
 pub mod retry;
@@ -217,11 +215,19 @@ mod guides {
 }
 
 /// Parsers, decoders and the interface of worker threads, for this repository's own tests, fuzz targets and benchmarks,
-/// which are other crates. It is not part of the public API and may change in any version.
+/// and what the crate `weightstream-publish` shares with the library. It is not part of the public API and may change
+/// in any version.
 #[doc(hidden)]
 pub mod internals {
+    #[cfg(any(target_arch = "wasm32", feature = "http", test))]
+    pub mod answer {
+        pub use crate::source::answer::parse_content_range;
+    }
     pub mod codec {
         pub use crate::codec::*;
+    }
+    pub mod finder {
+        pub use crate::model::finder::{Content, Found, advice, find, list};
     }
     pub mod format {
         pub use crate::format::*;
@@ -230,10 +236,40 @@ pub mod internals {
     pub mod host {
         pub use crate::host::TokioHost;
     }
+    #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+    pub mod http {
+        pub use crate::native::remote::block_on;
+        pub use crate::source::http::client::{
+            MAX_REDIRECTS, checked_headers, client, client_builder, network_error, parse_url, redirect_target,
+            without_query,
+        };
+    }
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub mod output {
+        pub use crate::output::created_folders::CreatedFolders;
+        pub use crate::output::destination::{check, check_free, is_input, replaced};
+        pub use crate::output::file::{FinishedFile, PartialFile, ShardFile, publish, write as write_file};
+        pub use crate::output::shards::{assign, content_name, file_count};
+        pub use crate::output::target::{Naming, Sharded, Target, shares_bytes};
+    }
     pub mod pool {
         pub use crate::pipeline::{Job, Outcome, Pool, Received, Task, TaskError, Work};
     }
+    pub mod publication {
+        pub use crate::index::part::{MAX_PARTS, part_path};
+        pub use crate::index::publication::{KEY, Publication};
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    pub mod regular_file {
+        pub use crate::regular_file::{Opened, open};
+    }
     pub mod window {
         pub use crate::window::*;
+    }
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub mod write {
+        pub use crate::write::cancellation::check_cancelled;
+        pub use crate::write::conversion::Conversion;
+        pub use crate::write::plan::{Plan, Sources};
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The result of [`open`].
 #[derive(Debug)]
-pub(crate) enum Opened {
+pub enum Opened {
     /// A regular file, with the metadata of the opened file.
     File(File, Metadata),
     /// Another file type, with its name for error messages: "a folder", "a pipe".
@@ -15,7 +15,10 @@ pub(crate) enum Opened {
 }
 
 /// Opens the file at `path` without blocking. Follows symbolic links.
-pub(crate) fn open(path: &Path) -> io::Result<Opened> {
+///
+/// # Errors
+/// Those of opening a file.
+pub fn open(path: &Path) -> io::Result<Opened> {
     // Sockets cannot be opened, and devices should not be.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {

@@ -213,7 +213,8 @@ fn position(head: &[u8]) -> Option<usize> {
 
 /// Whether the file appears to be a JSON object. No binary format begins like one: SafeTensors has NULs in its first
 /// 8 bytes.
-pub(crate) fn is_json_object(head: &[u8]) -> bool {
+#[doc(hidden)] // shared with the crate that publishes models
+pub fn is_json_object(head: &[u8]) -> bool {
     json::without_byte_order_mark(head).trim_ascii_start().starts_with(b"{") && !head.contains(&0)
 }
 

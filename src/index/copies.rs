@@ -9,11 +9,11 @@ use std::ops::Range;
 
 /// What a new file has in common with files of the previous revision.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Copies {
+pub struct Copies {
     /// The paths of these files, relative to the manifest.
-    pub(crate) files: Vec<String>,
+    pub files: Vec<String>,
     /// In the order of the new file. They do not overlap.
-    pub(crate) ranges: Vec<CopiedRange>,
+    pub ranges: Vec<CopiedRange>,
 }
 
 /// A range of a new file whose bytes a file of the previous revision has, too.

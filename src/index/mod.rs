@@ -14,7 +14,7 @@ mod file;
 mod manifest;
 pub(crate) mod padding;
 mod parsed;
-mod part;
+pub(crate) mod part;
 pub(crate) mod publication;
 mod raw_tensors;
 pub(crate) mod sparse;

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 /// Maximum number of files of a model. The largest models are uploaded in some hundred files. The limit stops a
 /// manifest that would make the loader open thousands of files, each of which costs memory, requests and natively a
 /// file descriptor.
-pub(crate) const MAX_PARTS: u64 = 1024;
+pub const MAX_PARTS: u64 = 1024;
 
 /// One file of a model in several.
 #[doc(hidden)]
@@ -44,7 +44,7 @@ pub(crate) fn check_part_count(count: u64) -> Result<()> {
 ///
 /// # Errors
 /// `FORMAT` for any other path.
-pub(crate) fn part_path(path: &str) -> Result<String> {
+pub fn part_path(path: &str) -> Result<String> {
     let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
     let absolute = path.starts_with(['/', '\\']);
     let segments: Vec<_> = path.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();

@@ -4,9 +4,7 @@ use super::copies::{self, Copies};
 use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
 use crate::digest::from_hex;
 use crate::error::{Result, malformed};
-#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 use crate::values::budget::Budget;
-#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 use crate::values::json;
 use crate::values::json::shown;
 use serde_json::{Map, Value};
@@ -14,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The key in the manifest.
-pub(crate) const KEY: &str = "weightstream";
+pub const KEY: &str = "weightstream";
 
 /// The version of the key's content.
 const VERSION: u64 = 1;
@@ -46,8 +44,7 @@ impl Publication {
     ///
     /// # Errors
     /// `FORMAT` if the text is not a JSON object, or if the key is malformed; `LIMIT`.
-    #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
-    pub(crate) fn of_entry(text: &[u8]) -> Result<Option<Self>> {
+    pub fn of_entry(text: &[u8]) -> Result<Option<Self>> {
         let text = json::without_byte_order_mark(text);
         let mut document = json::parse_object(text, 0, "the entry", &mut Budget::new(text.len() as u64))?;
         Publication::take_from(&mut document)
@@ -75,13 +72,12 @@ impl Publication {
     }
 
     /// What a file has in common with files of the previous revision.
-    pub(crate) fn copies_of(&self, path: &str) -> Option<&Copies> {
+    pub fn copies_of(&self, path: &str) -> Option<&Copies> {
         self.copies.get(path)
     }
 
     /// The path, the length in bytes and the SHA-256 of each file.
-    #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
-    pub(crate) fn files(&self) -> impl ExactSizeIterator<Item = (&str, u64, Digest)> {
+    pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, u64, Digest)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file.byte_length, file.digest))
     }
 

@@ -94,7 +94,7 @@ impl ModelMetadata {
     }
 }
 
-/// Reads a model from a [`ModelSource`]: the four operations of the APR specification's `StreamingLoader`, asynchronous.
+/// Reads a model from a [`ModelSource`]: the operations of the APR specification's `StreamingLoader`, asynchronous.
 ///
 /// ```
 /// use futures::executor::block_on;
@@ -148,8 +148,8 @@ impl<S: ModelSource> Loader<S> {
     /// Reads the header and index of the file, or the manifest. Takes one or two requests, whatever the model's size.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a file of an unknown format; those of [`ModelSource::located`]; errors of the source and of the
-    /// format's parser.
+    /// `UNSUPPORTED` for a file of an unknown format; those of [`ModelSource::located`]; errors of the source and
+    /// of the format's parser.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let source = source.located().await?;
         let stats = Rc::new(Stats::default());

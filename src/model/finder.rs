@@ -23,8 +23,8 @@ const MAX_NAMES: usize = 12;
 const DIGEST_DIGITS: usize = 16;
 
 /// What a file contains, as far as the caller says.
-#[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a page has only the names of listed files"))]
-pub(crate) enum Content {
+#[derive(Debug)]
+pub enum Content {
     /// The caller has not read it.
     Unknown,
     /// It names files of a model, by their paths relative to its folder.
@@ -35,7 +35,7 @@ pub(crate) enum Content {
 
 /// The model among some files.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub enum Found<'a> {
     /// The path of the only file to open.
     One(&'a str),
     /// The paths of the files to choose from.
@@ -47,7 +47,7 @@ pub(crate) enum Found<'a> {
 }
 
 /// Finds the model among files, given by their paths with `/`. Files in hidden folders, and hidden files, are skipped.
-pub(crate) fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> Found<'a> {
+pub fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> Found<'a> {
     let usual = paths.iter().filter(|path| USUAL_NAMES.contains(path));
     let mut models: Vec<_> = usual.map(|path| Model { path, can_open: true, may_name_files: false }).collect();
     if models.is_empty() {
@@ -69,7 +69,7 @@ pub(crate) fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> 
 }
 
 /// What to do about files without a model.
-pub(crate) fn advice(found: &Found<'_>, paths: &[&str]) -> Option<String> {
+pub fn advice(found: &Found<'_>, paths: &[&str]) -> Option<String> {
     if let Found::Part(part) = found {
         return Some(format!(
             "{part} is a part of a model: also download the others, and the manifest that names them."
@@ -81,7 +81,7 @@ pub(crate) fn advice(found: &Found<'_>, paths: &[&str]) -> Option<String> {
 }
 
 /// Lists names in an error.
-pub(crate) fn list<T: AsRef<str>>(names: &[T]) -> String {
+pub fn list<T: AsRef<str>>(names: &[T]) -> String {
     let shown = names.iter().take(MAX_NAMES).map(|name| name.as_ref()).collect::<Vec<_>>().join(", ");
     match names.len().checked_sub(MAX_NAMES) {
         Some(more @ 1..) => format!("{shown} and {more} more"),

@@ -13,7 +13,7 @@ mod folder;
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 mod map;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
-mod remote;
+pub(crate) mod remote;
 mod storage;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) mod stored;
@@ -23,8 +23,6 @@ mod verify;
 pub use crate::loader::Verified;
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::read_file;
-#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
-pub(crate) use remote::block_on;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub use remote::{RemoteReader, read_url};
 pub use streaming::{LoadedTensor, StreamingLoader};

@@ -218,7 +218,10 @@ impl<S: ModelSource> RemoteReader<S> {
 
 /// Runs `work` to completion, or until `check` fails. Calls `check` when bytes have arrived, and several times a second
 /// while none arrive.
-pub(crate) fn block_on<T>(
+///
+/// # Errors
+/// Those of `work` and `check`.
+pub fn block_on<T>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T>>,
     mut check: impl FnMut() -> Result<()>,

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 /// Folders that an output needed and that did not exist. Dropping this removes those that are empty, which is what a
 /// call leaves that fails before it writes a file.
 #[derive(Debug, Default)]
-pub(crate) struct CreatedFolders(Vec<PathBuf>);
+pub struct CreatedFolders(Vec<PathBuf>);
 
 impl CreatedFolders {
     /// Creates a folder, and those that it is in, unless they exist.
     ///
     /// # Errors
     /// `IO`.
-    pub(crate) fn create(&mut self, folder: &Path) -> Result<()> {
+    pub fn create(&mut self, folder: &Path) -> Result<()> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let mut missing: Vec<_> = folder.ancestors().take_while(is_missing).collect();
         while let Some(path) = missing.pop() {
@@ -26,7 +26,10 @@ impl CreatedFolders {
     }
 
     /// Creates a folder in an existing one, unless something has its path.
-    pub(crate) fn create_one(&mut self, folder: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of creating a folder.
+    pub fn create_one(&mut self, folder: &Path) -> io::Result<()> {
         match fs::create_dir(folder) {
             Ok(()) => self.0.push(folder.to_owned()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -9,13 +9,19 @@ use std::path::Path;
 
 /// Rejects an output path that is a file of the model being read, that is not a regular file, or that exists if
 /// `keep_existing` is set. Called for every output before anything is written.
-pub(crate) fn check(path: &Path, inputs: &[&Path], keep_existing: bool) -> Result<()> {
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for such a path; `IO`.
+pub fn check(path: &Path, inputs: &[&Path], keep_existing: bool) -> Result<()> {
     refuse_input(path, inputs)?;
     check_free(path, keep_existing)
 }
 
 /// Like [`check`], after the input has been read.
-pub(crate) fn check_free(path: &Path, keep_existing: bool) -> Result<()> {
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a path that is not free; `IO`.
+pub fn check_free(path: &Path, keep_existing: bool) -> Result<()> {
     match replaced(path)? {
         Some(_) if keep_existing => Err(exists(path)),
         _ => Ok(()),
@@ -29,7 +35,7 @@ pub(crate) fn check_free(path: &Path, keep_existing: bool) -> Result<()> {
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for anything other than a regular file, which would be lost.
-pub(crate) fn replaced(path: &Path) -> Result<Option<Metadata>> {
+pub fn replaced(path: &Path) -> Result<Option<Metadata>> {
     let place = |error: Error| error.in_file(&path.display().to_string());
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -102,7 +108,7 @@ fn refuse_input(path: &Path, inputs: &[&Path]) -> Result<()> {
 }
 
 /// The error for an output that is an input.
-pub(crate) fn is_input(place: &str) -> Error {
+pub fn is_input(place: &str) -> Error {
     let error = Error::new(ErrorKind::InvalidArgument, "this file would be overwritten while it is read");
     error.advise("Choose another output.").in_file(place)
 }

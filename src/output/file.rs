@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 
 /// A file being written under a temporary name. Dropping it removes the file.
 #[derive(Debug)]
-pub(crate) struct PartialFile {
+pub struct PartialFile {
     guard: Guard,
     file: BufWriter<File>,
     /// The offset of the next byte.
@@ -31,14 +31,14 @@ pub(crate) struct PartialFile {
 
 /// A position in a [`PartialFile`] for [`PartialFile::rewind`].
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub struct Mark {
     position: u64,
     crc32: crc32fast::Hasher,
 }
 
 /// A complete file that has not been renamed yet. Dropping it removes the file.
 #[derive(Debug)]
-pub(crate) struct FinishedFile {
+pub struct FinishedFile {
     guard: Guard,
     /// Keeps the file open to hold its lock, if needed.
     lock: Option<File>,
@@ -48,10 +48,11 @@ pub(crate) struct FinishedFile {
 }
 
 /// What a manifest states about a file. The file itself may be on another machine.
-pub(crate) trait ShardFile: std::fmt::Debug + Sync {
+pub trait ShardFile: std::fmt::Debug + Sync {
     /// The file name, without folders.
     fn name(&self) -> String;
 
+    /// The length in bytes.
     fn byte_length(&self) -> u64;
 
     /// The CRC-32/IEEE of the bytes before the footer. That of a file with a footer that contains a CRC of these bytes
@@ -59,11 +60,19 @@ pub(crate) trait ShardFile: std::fmt::Debug + Sync {
     fn crc32(&self) -> u32;
 
     /// The SHA-256 of the whole file.
+    ///
+    /// # Errors
+    /// `IO` if the file cannot be read; `FORMAT` if a record states no SHA-256.
     fn sha256(&self) -> Result<Digest>;
 }
 
 impl PartialFile {
-    pub(crate) fn create(path: &Path) -> Result<Self> {
+    /// Creates a file whose final path is `path`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if something other than a regular file has this path; `IO`, also if another process is
+    /// writing the same output.
+    pub fn create(path: &Path) -> Result<Self> {
         let (guard, file) = Guard::create(path)?;
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let crc32 = crc32fast::Hasher::new();
@@ -71,35 +80,44 @@ impl PartialFile {
     }
 
     /// Creates a file that this process reads and deletes.
-    #[cfg(feature = "publish")]
-    pub(crate) fn create_transient(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of [`PartialFile::create`].
+    pub fn create_transient(path: &Path) -> Result<Self> {
         Ok(PartialFile { is_transient: true, ..PartialFile::create(path)? })
     }
 
     /// Removes the permission to execute the file, which one that it replaces may have.
-    #[cfg(feature = "publish")]
-    pub(crate) fn not_executable(mut self) -> Self {
+    pub fn not_executable(mut self) -> Self {
         self.guard.remove_execution();
         self
     }
 
     /// Reserves space at the start for [`PartialFile::write_head`].
-    pub(crate) fn reserve_head(&mut self, length: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// `IO`.
+    pub fn reserve_head(&mut self, length: u64) -> Result<()> {
         self.seek(length)?;
         self.head_length = length;
         Ok(())
     }
 
     /// The final path of the file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.guard.path
     }
 
-    pub(crate) fn position(&self) -> u64 {
+    /// The offset of the next byte.
+    pub fn position(&self) -> u64 {
         self.position
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// `IO`.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|e| self.with_path(e))?;
         self.crc32.update(bytes);
         self.position += bytes.len() as u64;
@@ -107,7 +125,10 @@ impl PartialFile {
     }
 
     /// Writes a JSON document, indented, with a newline at its end.
-    pub(crate) fn write_json(&mut self, document: &Value) -> Result<()> {
+    ///
+    /// # Errors
+    /// `IO`.
+    pub fn write_json(&mut self, document: &Value) -> Result<()> {
         let text = serde_json::to_vec_pretty(document);
         let text = text.map_err(|e| Error::new(ErrorKind::Internal, format!("a document cannot be written: {e}")))?;
         self.write(&text)?;
@@ -115,17 +136,24 @@ impl PartialFile {
     }
 
     /// Pads with zeros to a multiple of `alignment`.
-    pub(crate) fn align(&mut self, alignment: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// `IO`.
+    pub fn align(&mut self, alignment: u64) -> Result<()> {
         let missing = self.position.next_multiple_of(alignment) - self.position;
         (0..missing).try_for_each(|_| self.write(&[0]))
     }
 
-    pub(crate) fn mark(&self) -> Mark {
+    /// The current position, for [`PartialFile::rewind`].
+    pub fn mark(&self) -> Mark {
         Mark { position: self.position, crc32: self.crc32.clone() }
     }
 
     /// Discards everything that was written since the mark.
-    pub(crate) fn rewind(&mut self, mark: Mark) -> Result<()> {
+    ///
+    /// # Errors
+    /// `IO`.
+    pub fn rewind(&mut self, mark: Mark) -> Result<()> {
         self.seek(mark.position)?;
         self.file.get_ref().set_len(mark.position).map_err(|e| self.with_path(e))?;
         self.crc32 = mark.crc32;
@@ -133,7 +161,10 @@ impl PartialFile {
     }
 
     /// Writes the head into the space of [`PartialFile::reserve_head`], and seeks back to the end.
-    pub(crate) fn write_head(&mut self, head: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// `IO`; `INTERNAL` if the head does not have the reserved length.
+    pub fn write_head(&mut self, head: &[u8]) -> Result<()> {
         if head.len() as u64 != self.head_length {
             return Err(Error::new(ErrorKind::Internal, "the head does not have its planned length"));
         }
@@ -148,12 +179,15 @@ impl PartialFile {
     }
 
     /// The CRC-32/IEEE of the file so far; before the head is written, of the bytes after the head.
-    pub(crate) fn crc32(&self) -> u32 {
+    pub fn crc32(&self) -> u32 {
         self.crc32.clone().finalize()
     }
 
     /// Flushes the file to disk, unless it is transient.
-    pub(crate) fn finish(self) -> Result<FinishedFile> {
+    ///
+    /// # Errors
+    /// `IO`.
+    pub fn finish(self) -> Result<FinishedFile> {
         let crc32 = self.crc32();
         let PartialFile { guard, file, position, is_transient, .. } = self;
         let file = file.into_inner().map_err(|e| guard.with_path(e.into_error()))?;
@@ -176,29 +210,28 @@ impl PartialFile {
 
 impl FinishedFile {
     /// Closes the file and releases its lock: a process may have fewer open files than a model has shards.
-    pub(crate) fn unlocked(self) -> Self {
+    pub fn unlocked(self) -> Self {
         FinishedFile { lock: None, ..self }
     }
 
     /// The final path of the file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.guard.path
     }
 
     /// The path of the temporary file, from which the content can be read.
-    #[cfg(feature = "publish")]
-    pub(crate) fn temporary_path(&self) -> &Path {
+    pub fn temporary_path(&self) -> &Path {
         &self.guard.partial
     }
 
     /// The file with the CRC-32 of the bytes before its footer.
     #[cfg(feature = "apr")]
-    pub(crate) fn with_crc32(self, crc32: u32) -> Self {
+    pub fn with_crc32(self, crc32: u32) -> Self {
         FinishedFile { crc32, ..self }
     }
 
     /// The file with another final name, in the same folder.
-    pub(crate) fn named(mut self, name: &str) -> Self {
+    pub fn named(mut self, name: &str) -> Self {
         self.guard.path.set_file_name(name);
         self
     }
@@ -240,7 +273,7 @@ impl ShardFile for FinishedFile {
 ///
 /// # Errors
 /// Those of [`PartialFile::create`] and [`publish`].
-pub(crate) fn write(path: &Path, bytes: &[u8], keep_existing: bool) -> Result<()> {
+pub fn write(path: &Path, bytes: &[u8], keep_existing: bool) -> Result<()> {
     let mut file = PartialFile::create(path)?;
     file.write(bytes)?;
     publish(vec![file.finish()?], keep_existing)
@@ -252,7 +285,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8], keep_existing: bool) -> Result<()
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` if an output exists by now and `keep_existing` is set, or is not a regular file; `IO`.
-pub(crate) fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<()> {
+pub fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<()> {
     for file in &files {
         destination::check_free(file.path(), keep_existing)?; // again, because the destination may have changed
     }

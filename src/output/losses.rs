@@ -10,7 +10,7 @@ const OPTION: &str = "ConvertOptions::allow_loss";
 
 /// Collects the losses of a conversion.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
+pub struct Losses {
     is_allowed: bool,
     warnings: Vec<String>,
     /// The number of tensors with an attribute, and the name of the first, by key.

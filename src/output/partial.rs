@@ -80,7 +80,6 @@ impl Guard {
     }
 
     /// Removes the permission to execute from the permissions that the file will have.
-    #[cfg(feature = "publish")]
     pub(crate) fn remove_execution(&mut self) {
         #[cfg(unix)]
         if let Some(permissions) = &mut self.permissions {

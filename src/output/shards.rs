@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 
 /// Assigns tensors to files in the order of the source. A file is full if the next tensor, at its maximum length, would
 /// exceed the limit. A tensor that exceeds the limit alone gets its own file, with a warning.
-pub(crate) fn assign(
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for more files than a model may have; `LIMIT` if a head would be too long for readers.
+pub fn assign(
     format: &dyn Sharded,
     tensors: &[Tensor],
     max_bytes: u64,
@@ -34,8 +37,10 @@ pub(crate) fn assign(
 }
 
 /// Returns the number of files of at most `max_bytes`.
-#[cfg(feature = "publish")]
-pub(crate) fn file_count(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> Result<u64> {
+///
+/// # Errors
+/// `LIMIT` if a file would have more than 2^64 bytes.
+pub fn file_count(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> Result<u64> {
     divide(format, tensors, max_bytes).map(|files| files.len() as u64)
 }
 
@@ -147,7 +152,10 @@ pub(crate) fn numbered_path(out: &Path, extension: &str, place: ShardPosition) -
 /// Returns the name of a file that is named by its content, with the first 64 bits of the digest, which suffice to
 /// distinguish the files of a folder: `model-7d0f3c2a91b84e65.apr`. `out` is another file of the model, in a format
 /// with the extension `format`.
-pub(crate) fn content_name(out: &Path, format: &str, sha256: &Digest, extension: &str) -> Result<String> {
+///
+/// # Errors
+/// `INVALID_ARGUMENT` if a manifest cannot contain the name.
+pub fn content_name(out: &Path, format: &str, sha256: &Digest, extension: &str) -> Result<String> {
     let digest = sha256.to_string();
     let start = digest.get(..16).unwrap_or(&digest);
     Ok(format!("{}-{start}.{extension}", checked_stem(out, format)?))

@@ -7,7 +7,7 @@ use crate::index::{Component, Tensor};
 use std::path::{Path, PathBuf};
 
 /// A format to write, with the options of the caller.
-pub(crate) trait Target {
+pub trait Target {
     /// Checks whether the format can store the tensor. Records partial losses in `losses`.
     ///
     /// # Errors
@@ -20,6 +20,9 @@ pub(crate) trait Target {
     }
 
     /// Begins a file of these tensors, which have passed [`Target::check`].
+    ///
+    /// # Errors
+    /// `IO`; `LIMIT` and `UNSUPPORTED` for tensors that the format cannot store.
     fn begin<'a>(
         &'a self,
         file: PartialFile,
@@ -34,7 +37,7 @@ pub(crate) trait Target {
 }
 
 /// A file being written. Tensors are written once each, in order.
-pub(crate) trait TensorFile {
+pub trait TensorFile {
     /// The offset of the next byte.
     fn position(&self) -> u64;
 
@@ -60,12 +63,12 @@ pub(crate) const SMALLER_HEAD: &str = "Provide less metadata, or write several f
                                        `ConvertOptions::max_shard_bytes`.";
 
 /// Whether a tensor is written with the same bytes as the tensor before it. Both are in the dtypes of the new file.
-pub(crate) fn shares_bytes(previous: &Tensor, tensor: &Tensor) -> bool {
+pub fn shares_bytes(previous: &Tensor, tensor: &Tensor) -> bool {
     tensor.dtype == previous.dtype && tensor.shares_bytes_with(previous)
 }
 
 /// A source of the bytes of a tensor, in the dtype of the new file.
-pub(crate) trait TensorSource {
+pub trait TensorSource {
     /// Reads a component in pieces, from its start, in the dtype of `wanted`.
     fn read_component(&mut self, wanted: &Component, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
@@ -80,26 +83,26 @@ pub(crate) trait TensorSource {
 
 /// The position of a file in a model.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ShardPosition {
+pub struct ShardPosition {
     /// The number of the file, from 0.
-    pub(crate) number: usize,
+    pub number: usize,
     /// The number of files of the model, without a manifest.
-    pub(crate) count: usize,
+    pub count: usize,
     /// The number of tensors in all files.
-    pub(crate) tensors: usize,
+    pub tensors: usize,
 }
 
 /// The size of a file in bytes, without compression.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct FileSize {
-    pub(crate) head: u64,
+pub struct FileSize {
+    pub head: u64,
     /// From the start of the first tensor to the end of the last, including padding.
-    pub(crate) data: u64,
-    pub(crate) tensors: u64,
+    pub data: u64,
+    pub tensors: u64,
 }
 
 /// A format that supports models in several files.
-pub(crate) trait Sharded {
+pub trait Sharded {
     /// Returns the length in bytes of a file of this size, or an upper bound.
     fn file_bytes(&self, size: &FileSize) -> u64;
 
@@ -110,18 +113,27 @@ pub(crate) trait Sharded {
     fn entry_bytes(&self, tensor: &Tensor) -> u64;
 
     /// Returns the maximum length of the tensor's data, for incompressible data.
+    ///
+    /// # Errors
+    /// `LIMIT` if the length overflows u64.
     fn max_data_bytes(&self, tensor: &Tensor) -> Result<u64>;
 
     /// Returns the alignment of tensors, relative to the start of the data.
     fn alignment(&self) -> u64;
 
     /// Checks the size of the head against the limits of readers. Called before anything is written.
+    ///
+    /// # Errors
+    /// `LIMIT`.
     fn check_head(&self, size: &FileSize) -> Result<()> {
         let _ = size;
         Ok(())
     }
 
     /// Returns the path of a file of tensors, next to `out`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if a manifest cannot contain the name.
     fn shard_path(&self, out: &Path, place: ShardPosition) -> Result<PathBuf>;
 
     /// Whether the first of several files has only metadata.
@@ -134,7 +146,7 @@ pub(crate) trait Sharded {
 }
 
 /// A format whose models in several files have a manifest.
-pub(crate) trait ManifestWriter {
+pub trait ManifestWriter {
     /// Returns the path of the manifest: `out`, or the path next to it that the format's readers expect.
     fn manifest_path(&self, out: &Path) -> PathBuf {
         out.to_owned()
@@ -153,17 +165,16 @@ pub(crate) trait ManifestWriter {
 
 /// A finished file of tensors.
 #[derive(Debug)]
-pub(crate) struct Shard<'a> {
-    pub(crate) file: &'a dyn ShardFile,
-    pub(crate) tensors: &'a [Tensor],
+pub struct Shard<'a> {
+    pub file: &'a dyn ShardFile,
+    pub tensors: &'a [Tensor],
 }
 
 /// The names of the files of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub enum Naming {
     /// The usual names of the format, such as `model-00001-of-00003.apr`.
     Usual,
     /// Names with a digest of the content, such as `model-7d0f3c2a91b84e65.apr`, for files that never change.
-    #[cfg_attr(not(feature = "publish"), allow(dead_code, reason = "chosen by `publish`"))]
     Content,
 }

@@ -45,8 +45,8 @@ impl Extent {
         Extent { wanted, stored, is_whole: false, is_complete: false }
     }
 
-    /// The `wanted` decoded bytes of a component that is some blocks of another one. The blocks are read to their end if
-    /// `has_end` says that it is the end of a block, so that their own checksums are compared.
+    /// The `wanted` decoded bytes of a component that is some blocks of another one. The blocks are read to their end
+    /// if `has_end` says that it is the end of a block, so that their own checksums are compared.
     pub(crate) fn of_blocks(blocks: &Component, wanted: Range<u64>, has_end: bool) -> Self {
         let extent = Extent::of(blocks, wanted);
         let is_complete = extent.is_complete || (has_end && extent.stored == blocks.range);

@@ -199,7 +199,7 @@ const UNIT: &str = "bytes";
 
 /// Parses `bytes first-last/length`, where the length may be `*`. Returns a half-open range, which may end beyond the
 /// length.
-pub(crate) fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
+pub fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, length) = after_unit(value)?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);

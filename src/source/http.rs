@@ -1,5 +1,6 @@
 //! A URL, read by a native HTTP client with Range requests.
 
+pub(crate) mod client;
 mod hub;
 
 use super::exchange::exchange;
@@ -11,21 +12,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::TokioHost;
 use crate::hub::{Address, Hub, HubFile};
 use bytes::Bytes;
+use client::{MAX_REDIRECTS, checked_headers, client, network_error, parse_url, redirect_target, text, without_query};
 use hub::Header;
-use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, ClientBuilder, Response, Url, redirect};
-use rustls::ClientConfig;
-use rustls_platform_verifier::BuilderVerifierExt;
+use reqwest::header::{self, HeaderMap, HeaderName};
+use reqwest::{Client, Response, Url};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, SystemTime};
-
-/// Time limit for a connection, shorter than the stall timeout.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Maximum number of redirects, the same as in browsers.
-pub(crate) const MAX_REDIRECTS: usize = 20;
+use std::time::SystemTime;
 
 /// See [`answer::rate_limit_ms`].
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -281,63 +274,6 @@ impl HttpBody {
     }
 }
 
-pub(crate) fn client() -> Result<Client> {
-    client_builder()?.build().map_err(|error| no_client(error.to_string()).with_cause(error))
-}
-
-/// A client that does not follow redirects. It uses HTTP/1.1 only: parallel range requests are faster because each
-/// connection has its own TCP window.
-pub(crate) fn client_builder() -> Result<ClientBuilder> {
-    Ok(Client::builder()
-        .tls_backend_preconfigured(TLS.clone().map_err(no_client)?)
-        .http1_only()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(redirect::Policy::none())
-        .user_agent(concat!("weightstream/", env!("CARGO_PKG_VERSION"))))
-}
-
-fn no_client(error: String) -> Error {
-    Error::new(ErrorKind::Io, format!("TLS cannot be initialized: {error}"))
-}
-
-/// The TLS configuration. It is created once, because reading the system's certificates is slow.
-static TLS: LazyLock<std::result::Result<ClientConfig, String>> = LazyLock::new(|| {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.and_then(BuilderVerifierExt::with_platform_verifier).map_err(|error| error.to_string())?;
-    Ok(builder.with_no_client_auth())
-});
-
-pub(crate) fn parse_url(url: &str) -> Result<Url> {
-    let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    parsed.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is not an http or https URL"))
-}
-
-pub(crate) fn checked_headers(headers: &[(String, String)]) -> Result<HeaderMap> {
-    let mut checked = HeaderMap::new();
-    for (name, value) in headers {
-        let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a header has an invalid name"))?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| {
-            Error::new(ErrorKind::InvalidArgument, format!("the header \"{name}\" has an invalid value"))
-        })?;
-        value.set_sensitive(true);
-        checked.append(name, value);
-    }
-    Ok(checked)
-}
-
-/// The target of a redirect, if the response is one.
-pub(crate) fn redirect_target(response: &Response, url: &Url) -> Result<Option<Url>> {
-    let redirects = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
-    let Some(location) = text(response, &header::LOCATION).filter(|_| redirects) else { return Ok(None) };
-    let target = url.join(&location).ok().and_then(|target| parse_url(target.as_str()).ok());
-    target.map(Some).ok_or_else(|| {
-        let error = Error::new(ErrorKind::Http, "the server redirects to a target that is not an http or https URL");
-        error.with_status(response.status().as_u16())
-    })
-}
-
 fn head_of(response: &Response) -> answer::Head {
     let text = |name: &HeaderName| text(response, name);
     answer::Head {
@@ -362,28 +298,4 @@ fn retry_after_ms(value: &str) -> Option<u64> {
     let until = httpdate::parse_http_date(value).ok()?;
     let wait = until.duration_since(SystemTime::now()).unwrap_or_default();
     u64::try_from(wait.as_millis()).ok()
-}
-
-fn text(response: &Response, name: &HeaderName) -> Option<String> {
-    let value = response.headers().get(name)?;
-    Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
-}
-
-/// A URL without its query, which contains secrets if the URL is signed.
-pub(crate) fn without_query(url: &Url) -> String {
-    format!("{}{}", url.origin().ascii_serialization(), url.path())
-}
-
-/// A network error with the message of the innermost source error. The outer messages are not specific.
-pub(crate) fn network_error(what: &str, error: reqwest::Error) -> Error {
-    let is_permanent = error.is_builder();
-    let error = error.without_url();
-    let mut reason: &dyn std::error::Error = &error;
-    while let Some(inner) = reason.source() {
-        reason = inner;
-    }
-    let error = Error::new(ErrorKind::Network, format!("{what} ({reason})"))
-        .advise("Check the connection and the name of the host, then try again.")
-        .with_cause(error);
-    if is_permanent { error } else { error.transient() }
 }

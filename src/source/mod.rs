@@ -24,8 +24,6 @@ pub mod http;
 #[cfg(target_arch = "wasm32")]
 pub mod js_buffer;
 pub mod memory;
-#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
-pub mod object;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
 mod part_urls;
 #[cfg(target_arch = "wasm32")]

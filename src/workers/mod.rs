@@ -1,8 +1,8 @@
 //! Dedicated workers that decode and digest tensors. Each worker runs the same wasm module with its own memory.
 //!
 //! The page reads the bytes and transfers them to a worker in `ArrayBuffer`s, without a copy. The worker runs the same
-//! [`Job`](crate::pipeline::Job) that the page would run, and transfers the tensor back. If workers are unavailable, the
-//! page runs the jobs on its own thread.
+//! [`Job`](crate::pipeline::Job) that the page would run, and transfers the tensor back. If workers are unavailable,
+//! the page runs the jobs on its own thread.
 //!
 //! In this module "the page" can itself be a worker: with `inWorker` the whole loader runs in a worker
 //! (`js/worker/worker.js`), which then owns these workers.

@@ -6,7 +6,7 @@ use crate::output::file::FinishedFile;
 use std::path::Path;
 
 /// A file that is written and published together with a model.
-pub(crate) trait Companion {
+pub trait Companion {
     /// The path of the file.
     fn path(&self) -> &Path;
 

@@ -13,16 +13,28 @@ use crate::output::losses::Losses;
 use crate::output::target::Target;
 use crate::output::writer::Writer;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::Path;
 
 /// A conversion whose tensors are not yet assigned to files.
-pub(crate) struct Conversion {
+pub struct Conversion {
     /// The format to write, with the options of the caller.
-    pub(crate) target: Box<dyn Target>,
-    pub(crate) writer: &'static Writer,
+    pub target: Box<dyn Target>,
+    /// The writer of this format.
+    pub writer: &'static Writer,
     /// The tensors to write, in order, in the dtypes of the new files.
-    pub(crate) tensors: Vec<Tensor>,
-    pub(crate) warnings: Vec<String>,
+    pub tensors: Vec<Tensor>,
+    /// Warnings about what the format cannot store.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Debug for Conversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversion")
+            .field("tensors", &self.tensors)
+            .field("warnings", &self.warnings)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Conversion {
@@ -30,7 +42,7 @@ impl Conversion {
     ///
     /// # Errors
     /// Those of [`convert`](super::convert) for options and tensors that the format does not support.
-    pub(crate) fn prepare(
+    pub fn prepare(
         input: &dyn Input,
         out: &Path,
         options: &ConvertOptions,

@@ -4,7 +4,7 @@
 //! renamed when all of them are complete, so that a failed or interrupted conversion leaves no incomplete model. The
 //! same input and options give the same bytes.
 
-mod cancellation;
+pub(crate) mod cancellation;
 pub mod cast;
 mod checked;
 mod companion;
@@ -27,8 +27,6 @@ mod readers;
 mod source;
 
 pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
-#[cfg(feature = "publish")]
-pub(crate) use cancellation::check_cancelled;
 pub use converted::{Converted, Sizes};
 pub use folder::folder_metadata;
 pub use formats::{format_named, format_of_name, formats};

@@ -10,29 +10,36 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::target::{Naming, Shard, ShardPosition, Target, shares_bytes};
 use crate::progress::Progress;
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The files to write.
-pub(crate) struct Plan<'a> {
+pub struct Plan<'a> {
     target: &'a dyn Target,
     out: &'a Path,
     /// The files of tensors.
-    pub(crate) shard_paths: Vec<PathBuf>,
-    pub(crate) shards: Vec<&'a [Tensor]>,
+    pub shard_paths: Vec<PathBuf>,
+    /// The tensors of each file.
+    pub shards: Vec<&'a [Tensor]>,
     /// The manifest, if there are several files and the format has one.
     manifest_path: Option<PathBuf>,
     /// The index file of the manifest, if the format has one.
     catalog_path: Option<PathBuf>,
 }
 
+impl fmt::Debug for Plan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("out", &self.out).field("shard_paths", &self.shard_paths).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Plan<'a> {
-    pub(crate) fn new(
-        target: &'a dyn Target,
-        out: &'a Path,
-        files: Vec<Range<usize>>,
-        tensors: &'a [Tensor],
-    ) -> Result<Self> {
+    /// Decides which files are written: `files` has the range of tensors of each.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if a manifest cannot contain the names of the files.
+    pub fn new(target: &'a dyn Target, out: &'a Path, files: Vec<Range<usize>>, tensors: &'a [Tensor]) -> Result<Self> {
         let shards: Vec<_> = files.into_iter().map(|range| tensors.get(range).unwrap_or_default()).collect();
         let count = shards.len();
         let several = target.sharded().filter(|_| count > 1);
@@ -50,21 +57,20 @@ impl<'a> Plan<'a> {
     }
 
     /// The path to open the model with.
-    pub(crate) fn model_path(&self) -> &Path {
+    pub fn model_path(&self) -> &Path {
         self.manifest_path.as_deref().or(self.shard_paths.first().map(PathBuf::as_path)).unwrap_or(self.out)
     }
 
     /// All files to write.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.shard_paths.iter().chain(&self.manifest_path).chain(&self.catalog_path).map(PathBuf::as_path)
     }
 
     /// Writes all files, and measures their tensors. The last file is the manifest, if there is one.
-    pub(crate) fn write(
-        &self,
-        input: &dyn Input,
-        progress: &(dyn Progress + Sync),
-    ) -> Result<(Vec<FinishedFile>, Sizes)> {
+    ///
+    /// # Errors
+    /// Those of reading the model and of writing the files.
+    pub fn write(&self, input: &dyn Input, progress: &(dyn Progress + Sync)) -> Result<(Vec<FinishedFile>, Sizes)> {
         let sources = Sources::of(input);
         // Created first: its lock prevents concurrent conversions to the same output.
         let manifest = self.manifest_path.as_ref().map(|path| PartialFile::create(path)).transpose()?;
@@ -83,7 +89,10 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes one of the files of tensors.
-    pub(crate) fn write_shard(
+    ///
+    /// # Errors
+    /// Those of reading the model and of writing the file.
+    pub fn write_shard(
         &self,
         number: usize,
         file: PartialFile,
@@ -121,7 +130,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// `INTERNAL` if the format has no manifest; those of writing it.
-    pub(crate) fn write_manifest(
+    pub fn write_manifest(
         &self,
         manifest: PartialFile,
         files: &[&dyn ShardFile],
@@ -135,17 +144,29 @@ impl<'a> Plan<'a> {
 }
 
 /// The tensors of the input by name.
-pub(crate) struct Sources<'a> {
-    pub(crate) input: &'a dyn Input,
+pub struct Sources<'a> {
+    /// The model that is read.
+    pub input: &'a dyn Input,
     tensors: HashMap<&'a str, &'a Tensor>,
 }
 
+impl fmt::Debug for Sources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").field("tensors", &self.tensors).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Sources<'a> {
-    pub(crate) fn of(input: &'a dyn Input) -> Self {
+    /// The tensors of a model.
+    pub fn of(input: &'a dyn Input) -> Self {
         Sources { input, tensors: input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect() }
     }
 
-    pub(crate) fn get(&self, written: &Tensor) -> Result<&'a Tensor> {
+    /// The tensor that a tensor of the new files is made from.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the model does not have it.
+    pub fn get(&self, written: &Tensor) -> Result<&'a Tensor> {
         let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
         self.tensors.get(&*written.name).copied().ok_or_else(missing)
     }

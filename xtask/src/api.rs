@@ -1,4 +1,4 @@
-//! Compares the public API of the Rust library with its snapshot, so that every change is visible in review.
+//! Compares the public APIs of the Rust crates with their snapshots, so that every change is visible in review.
 //!
 //! The JSON output of rustdoc is unstable, and a stable compiler requires the variable `RUSTC_BOOTSTRAP` for it. If
 //! cargo itself had this variable, it would compile all dependencies again. So cargo runs this program as `rustdoc`,
@@ -23,6 +23,9 @@ const NATIVE_SNAPSHOT: &str = "tests/api/weightstream.txt";
 /// The API on wasm32 with the default features and `web-workers`.
 const WASM_SNAPSHOT: &str = "tests/api/weightstream-wasm32.txt";
 
+/// The API of the crate that publishes models.
+const PUBLISH_SNAPSHOT: &str = "tests/api/weightstream-publish.txt";
+
 /// A run without a build folder also compiles the dependencies.
 const RUSTDOC_LIMIT: Duration = Duration::from_secs(600);
 
@@ -40,15 +43,18 @@ pub fn as_rustdoc() -> Option<ExitCode> {
 /// Compares the public APIs with the snapshots, or rewrites the snapshots if `UPDATE_SNAPSHOTS` is set.
 pub fn run(project: &Project) -> Result<()> {
     let mut native = Command::new("cargo");
-    native.args(["rustdoc"]);
-    compare(project, native, "doc", NATIVE_SNAPSHOT)?;
+    native.args(["rustdoc", "--package", "weightstream"]);
+    compare(project, native, "doc/weightstream.json", NATIVE_SNAPSHOT)?;
+    let mut publish = Command::new("cargo");
+    publish.args(["rustdoc", "--package", "weightstream-publish", "--features", "weightstream/default"]);
+    compare(project, publish, "doc/weightstream_publish.json", PUBLISH_SNAPSHOT)?;
     let mut wasm = wasm_target::ready(project)?.cargo()?;
-    wasm.args(["rustdoc", "--target", TARGET, "--features", "web-workers"]);
-    compare(project, wasm, &format!("{TARGET}/doc"), WASM_SNAPSHOT)
+    wasm.args(["rustdoc", "--package", "weightstream", "--target", TARGET, "--features", "web-workers"]);
+    compare(project, wasm, &format!("{TARGET}/doc/weightstream.json"), WASM_SNAPSHOT)
 }
 
-fn compare(project: &Project, rustdoc: Command, doc: &str, name: &str) -> Result<()> {
-    let api = public_api(project, rustdoc, doc)?;
+fn compare(project: &Project, rustdoc: Command, json: &str, name: &str) -> Result<()> {
+    let api = public_api(project, rustdoc, json)?;
     let snapshot = project.root.join(name);
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
         return Ok(fs::write(snapshot, api)?);
@@ -63,15 +69,14 @@ fn compare(project: &Project, rustdoc: Command, doc: &str, name: &str) -> Result
     Ok(())
 }
 
-/// One line for each public item. Blanket, auto trait and derived implementations are omitted. `doc` is the folder in
-/// the target folder that `rustdoc` writes to.
-fn public_api(project: &Project, mut rustdoc: Command, doc: &str) -> Result<String> {
-    rustdoc.args(["--package", "weightstream", "--lib"]);
-    rustdoc.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
+/// One line for each public item. Blanket, auto trait and derived implementations are omitted. `json` is the file in
+/// the target folder that `rustdoc` writes.
+fn public_api(project: &Project, mut rustdoc: Command, json: &str) -> Result<String> {
+    rustdoc.args(["--lib", "--", "-Z", "unstable-options", "--output-format", "json"]);
     rustdoc.env("RUSTDOC", env::current_exe()?).env(IS_RUSTDOC, "1").env_remove("RUSTDOCFLAGS");
     command::quiet(rustdoc.current_dir(&project.root), RUSTDOC_LIMIT)?;
 
-    let api = Builder::from_rustdoc_json(project.target.join(doc).join("weightstream.json"))
+    let api = Builder::from_rustdoc_json(project.target.join(json))
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)

@@ -1,5 +1,5 @@
-//! Checks that the crates compile with the `rust-version` of their Cargo.toml: the library natively, with each feature
-//! alone, and for wasm32, and the crates in `bridges/`.
+//! Checks that the crates compile with the `rust-version` of their Cargo.toml: those of the workspace natively, the
+//! library also with each feature alone and for wasm32, and the crates in `bridges/`.
 
 use std::path::Path;
 use std::process::Command;

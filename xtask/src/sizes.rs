@@ -24,8 +24,7 @@ const SHARED: [(&str, &[&str]); 6] = [
 ];
 
 /// Features of the library that are not measured.
-const NOT_IN_THE_MODULE: [&str; 9] =
-    ["default", "formats", "http", "js", "mmap", "publish", "signatures", "web-workers", "write"];
+const NOT_IN_THE_MODULE: [&str; 8] = ["default", "formats", "http", "js", "mmap", "signatures", "web-workers", "write"];
 
 /// A feature of the library and the paths of its functions.
 type Part = (&'static str, Vec<String>);

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::error::{Error, ErrorKind};
-use weightstream::publish::{DownloadOptions, Downloaded, download_with};
-use weightstream::source::object::ObjectSource;
+use weightstream_publish::object::ObjectSource;
+use weightstream_publish::{DownloadOptions, Downloaded, download_with};
 
 /// Downloads a model that `publish` has published, or updates a folder to another revision of it.
 ///

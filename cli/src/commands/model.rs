@@ -9,8 +9,8 @@ use weightstream::loader::{Options, SignedDigests};
 use weightstream::native::{Reader, RemoteReader, Verified, read_url};
 use weightstream::progress::Progress;
 use weightstream::source::http::HttpSource;
-use weightstream::source::object::ObjectSource;
 use weightstream::write::Input;
+use weightstream_publish::object::ObjectSource;
 
 /// The arguments that select the model.
 #[derive(clap::Args)]

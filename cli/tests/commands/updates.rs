@@ -9,9 +9,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
-use weightstream::publish::{Downloaded, download};
 use weightstream::source::http::HttpSource;
 use weightstream_cli::serve::{Running, Server};
+use weightstream_publish::{Downloaded, download};
 
 const LAYER_BYTES: usize = 4 << 20;
 const LAYERS: usize = 4;

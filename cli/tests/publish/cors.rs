@@ -1,7 +1,7 @@
 //! What pages of other origins may read.
 
 use super::{assert_found, finding, server};
-use weightstream::publish::check::{CheckOptions, Severity, check};
+use weightstream_publish::check::{CheckOptions, Severity, check};
 
 #[test]
 fn rejects_a_missing_or_different_allowed_origin() {

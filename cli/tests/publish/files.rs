@@ -3,7 +3,7 @@
 use super::server::{ETAG, model};
 use super::{assert_found, finding, report};
 use std::sync::atomic::{AtomicU32, Ordering};
-use weightstream::publish::check::Severity::{Error, Info, Ok, Warning};
+use weightstream_publish::check::Severity::{Error, Info, Ok, Warning};
 
 #[test]
 fn warns_of_ignored_ranges() {

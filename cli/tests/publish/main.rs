@@ -7,7 +7,7 @@ mod files;
 mod server;
 
 use server::Change;
-use weightstream::publish::check::{CheckOptions, Finding, Report, Severity, check};
+use weightstream_publish::check::{CheckOptions, Finding, Report, Severity, check};
 
 fn report(path: &str, change: Change) -> Report {
     check(&format!("{}{path}", server::start(change)), &CheckOptions::default()).unwrap()

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weightstream::format::aero;
 use weightstream::native::Reader;
-use weightstream::publish::{self, PublishOptions};
 use weightstream::write::{ConvertOptions, convert};
+use weightstream_publish::PublishOptions;
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
 use super::{Models, Report, Site, load, report};
@@ -90,7 +90,7 @@ pub(super) fn finds_unchanged_tensors_of_a_revision(browser: &mut Chromium, site
     let [a, mut b] = large(site)?;
     let publish = |b: &[u8]| -> Result<()> {
         write_safetensors(&input, &[("a", &a), ("b", b)])?;
-        publish::publish(&Reader::open(&input)?, destination, &PublishOptions::default(), &())?;
+        weightstream_publish::publish(&Reader::open(&input)?, destination, &PublishOptions::default(), &())?;
         Ok(())
     };
     publish(&b)?;
@@ -121,7 +121,7 @@ pub(super) fn copies_unchanged_parts_of_a_tensor(browser: &mut Chromium, site: &
     let [a, mut b] = large(site)?;
     let publish = |b: &[u8], options: &PublishOptions| -> Result<()> {
         write_safetensors(&input, &[("a", &a), ("b", b)])?;
-        publish::publish(&Reader::open(&input)?, destination, options, &())?;
+        weightstream_publish::publish(&Reader::open(&input)?, destination, options, &())?;
         Ok(())
     };
     publish(&b, &PublishOptions::default())?;
@@ -160,7 +160,7 @@ pub(super) fn recovers_from_wrong_copies(browser: &mut Chromium, site: &Site) ->
     let [a, mut b] = large(site)?;
     let publish = |b: &[u8], options: &PublishOptions| -> Result<()> {
         write_safetensors(&input, &[("a", &a), ("b", b)])?;
-        publish::publish(&Reader::open(&input)?, destination, options, &())?;
+        weightstream_publish::publish(&Reader::open(&input)?, destination, options, &())?;
         Ok(())
     };
     publish(&b, &PublishOptions::default())?;

@@ -5,7 +5,7 @@ use crate::commands::terminal::{BAD, CHANGED, GOOD, MOVED, inform, is_quiet, sty
 use crate::commands::{Failure, count, one_line};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use weightstream::publish::check::{CheckOptions, Finding, Report, Server, Severity, check};
+use weightstream_publish::check::{CheckOptions, Finding, Report, Server, Severity, check};
 
 pub(super) fn run(url: &str, arguments: &Arguments) -> Result<(), Failure> {
     let mut options = CheckOptions::default();
@@ -70,7 +70,7 @@ fn print_finding(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
 fn as_json(report: &Report, servers: &[Server]) -> Value {
     let findings: Vec<_> = report.findings.iter().map(finding_as_json).collect();
     let snippets = servers.iter().flat_map(|server| {
-        let of_server = |snippet: weightstream::publish::check::Snippet| {
+        let of_server = |snippet: weightstream_publish::check::Snippet| {
             json!({ "server": server.name(), "place": snippet.place, "text": snippet.text })
         };
         server.configuration().into_iter().map(of_server)

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::error::{Error, Result};
 use weightstream::format::apr;
-use weightstream::publish::check::Server;
-use weightstream::publish::{self, PublishOptions, Published, Share};
 use weightstream::write::TensorOrder;
+use weightstream_publish::check::Server;
+use weightstream_publish::{PublishOptions, Published, Share};
 
 /// Converts a model, and publishes it in a folder, in S3, Google Cloud Storage or Azure, or on a web server.
 ///
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_signals(&interrupted).map_err(Error::from)?;
     let bar = Bar::cancelled_by("publishing", Arc::clone(&interrupted));
-    let published = publish::publish(model.input(), &destination, &options, &bar);
+    let published = weightstream_publish::publish(model.input(), &destination, &options, &bar);
     drop(bar);
     let published = match published {
         Err(_) if interrupted.load(Ordering::Relaxed) => {

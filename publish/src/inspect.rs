@@ -1,0 +1,97 @@
+//! Reads a finished file once, and computes what its record states about its content.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use weightstream::error::Result;
+use weightstream::index::{Digest, Tensor};
+use weightstream::internals::codec::digest::Hasher;
+use weightstream::internals::output::FinishedFile;
+use weightstream::native::Reader;
+
+/// The number of bytes that are read and digested at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What a file contains.
+pub(super) struct Content {
+    pub(super) sha256: Digest,
+    /// The digests of the components of each tensor, by role.
+    pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Reads a finished file.
+///
+/// # Errors
+/// `IO`; those of reading its index.
+pub(super) fn content(file: &FinishedFile) -> Result<Content> {
+    let reader = Reader::open(file.temporary_path())?;
+    let mut components = RangeDigests::of(reader.tensors());
+    let mut whole = sha256();
+    let mut bytes = File::open(file.temporary_path())?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut position = 0;
+    loop {
+        let length = bytes.read(&mut piece)?;
+        let Some(piece) = piece.get(..length).filter(|piece| !piece.is_empty()) else { break };
+        rayon::join(|| whole.update(piece), || components.update(position, piece));
+        position += length as u64;
+    }
+    let digests = components.finish();
+    let of_tensor = |tensor: &Tensor| {
+        let of_component = tensor.components.iter().filter_map(|component| {
+            let digest = digests.get(&(component.range.start, component.range.end))?;
+            Some((component.role.to_string(), digest.to_string()))
+        });
+        (tensor.name.clone(), of_component.collect())
+    };
+    Ok(Content { sha256: whole.finish(), tensors: reader.tensors().iter().map(of_tensor).collect() })
+}
+
+/// The digests of ranges of a file that is read from its start. Ranges are equal, for tied tensors, or do not overlap.
+struct RangeDigests {
+    /// The ranges that have not ended yet, the last one first.
+    pending: Vec<(Range<u64>, Hasher)>,
+    finished: BTreeMap<(u64, u64), Digest>,
+}
+
+impl RangeDigests {
+    fn of(tensors: &[Tensor]) -> Self {
+        let mut ranges: Vec<_> =
+            tensors.iter().flat_map(|tensor| &tensor.components).map(|c| c.range.clone()).collect();
+        ranges.sort_by_key(|range| std::cmp::Reverse((range.start, range.end)));
+        ranges.dedup();
+        RangeDigests { pending: ranges.into_iter().map(|range| (range, sha256())).collect(), finished: BTreeMap::new() }
+    }
+
+    /// Processes the bytes at `position`, which follow those of the last call.
+    fn update(&mut self, position: u64, bytes: &[u8]) {
+        let end = position + bytes.len() as u64;
+        while let Some((range, hasher)) = self.pending.last_mut().filter(|(range, _)| range.start < end) {
+            let from = range.start.max(position) - position;
+            let to = range.end.min(end).saturating_sub(position);
+            hasher.update(bytes.get(from as usize..to as usize).unwrap_or_default());
+            if range.end > end {
+                return;
+            }
+            self.finish_last();
+        }
+    }
+
+    fn finish(mut self) -> BTreeMap<(u64, u64), Digest> {
+        while !self.pending.is_empty() {
+            self.finish_last();
+        }
+        self.finished
+    }
+
+    fn finish_last(&mut self) {
+        if let Some((range, hasher)) = self.pending.pop() {
+            self.finished.insert((range.start, range.end), hasher.finish());
+        }
+    }
+}
+
+fn sha256() -> Hasher {
+    Hasher::new(Digest::Sha256([0; 32]))
+}

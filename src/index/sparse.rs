@@ -223,50 +223,41 @@ impl IndexCheck {
         if self.is_signed && element.last().is_some_and(|byte| *byte >= 0x80) {
             return Err(malformed(format!("element {at} of `{}` is negative", self.role)));
         }
-        match &mut self.rule {
+        let broken = match &mut self.rule {
             Rule::Below(shape) => {
                 let in_each = (self.count / (shape.len() as u64).max(1)).max(1);
                 let size = usize::try_from(at / in_each).ok().and_then(|dim| shape.get(dim)).copied().unwrap_or(0);
-                if index >= size {
-                    return Err(self.wrong(at, index, &format!("must be below {size}, the size of its dimension")));
-                }
-                if let Some(next_row) = &mut self.next_row {
-                    let begins_row = *next_row <= at;
-                    while *next_row <= at {
-                        *next_row = self.rows.next().unwrap_or(u64::MAX); // rows may be empty
-                    }
-                    if !begins_row && index <= self.previous {
-                        let previous = self.previous;
-                        return Err(self.wrong(
-                            at,
-                            index,
-                            &format!("must be above the one before it in its row, {previous}"),
-                        ));
-                    }
-                    self.previous = index;
+                match index >= size {
+                    true => Some(format!("must be below {size}, the size of its dimension")),
+                    false => self.out_of_order(at, index),
                 }
             }
             Rule::Pointers { last, rows } => {
-                let last = *last;
                 rows.iter_mut().for_each(|rows| rows.push(index));
-                if at == 0 && index != 0 {
-                    return Err(self.wrong(at, index, "must be 0"));
+                let last = last.filter(|last| at + 1 == self.count && *last != index);
+                match (at, index, last) {
+                    (0, 1.., _) => Some("must be 0".to_owned()),
+                    _ if index < self.previous => {
+                        Some(format!("must not be below the previous one, {}", self.previous))
+                    }
+                    (_, _, Some(last)) => Some(format!("must be {last}, the number of values")),
+                    _ => None,
                 }
-                if index < self.previous {
-                    return Err(self.wrong(
-                        at,
-                        index,
-                        &format!("must not be below the previous one, {}", self.previous),
-                    ));
-                }
-                if at + 1 == self.count && last.is_some_and(|last| last != index) {
-                    let last = last.unwrap_or_default();
-                    return Err(self.wrong(at, index, &format!("must be {last}, the number of values")));
-                }
-                self.previous = index;
             }
+        };
+        self.previous = index;
+        broken.map_or(Ok(()), |rule| Err(self.wrong(at, index, &rule)))
+    }
+
+    /// Which rule a column index breaks that is not above the one before it in its row, if the rows are known.
+    fn out_of_order(&mut self, at: u64, index: u64) -> Option<String> {
+        let next_row = self.next_row.as_mut()?;
+        let begins_row = *next_row <= at;
+        while *next_row <= at {
+            *next_row = self.rows.next().unwrap_or(u64::MAX); // rows may be empty
         }
-        Ok(())
+        let previous = self.previous;
+        (!begins_row && index <= previous).then(|| format!("must be above the one before it in its row, {previous}"))
     }
 
     fn wrong(&self, at: u64, index: u64, rule: &str) -> Error {

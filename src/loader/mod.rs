@@ -164,26 +164,7 @@ impl<S: ModelSource> Loader<S> {
         if !is_manifest {
             check_footer(&file)?;
         }
-        let mut shards = match &assembly.manifest {
-            Some(manifest) => Shard::parts(&file, manifest, digests)?,
-            None => Vec::new(),
-        };
-        match opened {
-            Opened::Tensors(index, number) => {
-                let own = Shard::opened(Rc::clone(&file), index, number, digests);
-                match shards.get_mut(number) {
-                    Some(shard) => *shard = own,
-                    None => shards.push(own),
-                }
-            }
-            Opened::WithData(index, data) => {
-                for (number, data) in data.into_iter().enumerate() {
-                    shards.push(Shard::data(&file, data, &index, number + 1, digests)?);
-                }
-                shards.insert(0, Shard::opened(Rc::clone(&file), index, 0, digests));
-            }
-            Opened::Document => {}
-        }
+        let shards = Shard::all(&file, &assembly, opened, digests)?;
         let (loading, prefetched, priority, verified_by, late_warnings) = Default::default();
         let parts = shards.iter().map(|shard| (&shard.file.source, shard.part.as_ref()));
         digests.check_files(parts.chain(is_manifest.then_some((&file.source, None))))?;

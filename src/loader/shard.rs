@@ -5,7 +5,7 @@ use crate::format;
 use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
-use crate::model::assembly::PartContent;
+use crate::model::assembly::{Assembly, Opened, PartContent};
 use crate::source::ModelSource;
 use futures::lock::Mutex;
 use std::rc::Rc;
@@ -25,6 +25,39 @@ pub(crate) struct OpenShard {
 }
 
 impl<S: ModelSource> Shard<S> {
+    /// The files with tensors of a model, whose first file is `file`. Those of a manifest are not opened yet.
+    ///
+    /// # Errors
+    /// Those of the source, for names of files that it cannot have.
+    pub(super) fn all(
+        file: &Rc<ModelFile<S>>,
+        assembly: &Assembly,
+        opened: Opened,
+        digests: &Digests,
+    ) -> Result<Vec<Self>> {
+        let mut shards = match &assembly.manifest {
+            Some(manifest) => Shard::parts(file, manifest, digests)?,
+            None => Vec::new(),
+        };
+        match opened {
+            Opened::Tensors(index, number) => {
+                let own = Shard::opened(Rc::clone(file), index, number, digests);
+                match shards.get_mut(number) {
+                    Some(shard) => *shard = own,
+                    None => shards.push(own),
+                }
+            }
+            Opened::WithData(index, data) => {
+                for (number, data) in data.into_iter().enumerate() {
+                    shards.push(Shard::data(file, data, &index, number + 1, digests)?);
+                }
+                shards.insert(0, Shard::opened(Rc::clone(file), index, 0, digests));
+            }
+            Opened::Document => {}
+        }
+        Ok(shards)
+    }
+
     /// A file whose header was read.
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
         digests.expect_contents(&file, &index);

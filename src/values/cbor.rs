@@ -92,68 +92,76 @@ impl<'a> Cbor<'a> {
                 text.into()
             }
             Type::Bytes | Type::BytesIndef => self.bytes()?.into(),
-            Type::Array | Type::ArrayIndef => {
-                let depth = self.deeper(depth, position)?;
-                let mut left = self.decoded(Decoder::array)?;
-                let room = left.unwrap_or(0).min(self.left()); // each takes at least one byte
-                self.budget.array(room).map_err(|e| e.at(self.place(position)))?;
-                let mut items = Vec::with_capacity(room as usize);
-                let grows = left.is_none();
-                while self.has_more(&mut left)? {
-                    if grows {
-                        self.budget.item(items.len())?;
-                    }
-                    items.push(self.nested(depth)?);
-                }
-                if grows {
-                    self.budget.ended(&mut items);
-                }
-                Value::Array(items)
-            }
-            Type::Map | Type::MapIndef => {
-                let depth = self.deeper(depth, position)?;
-                let mut left = self.decoded(Decoder::map)?;
-                let mut map = Map::new();
-                while self.has_more(&mut left)? {
-                    let at = self.decoder.position();
-                    let key = match self.nested(depth)? {
-                        Value::String(text) => text,
-                        Value::Array(_) | Value::Object(_) => return Err(self.invalid("a key is not a scalar", at)),
-                        scalar => scalar.to_string(),
-                    };
-                    self.budget.entry(map.len(), key.len()).map_err(|e| e.at(self.place(at)))?;
-                    let value = self.nested(depth)?;
-                    if map.insert(key, value).is_some() {
-                        return Err(self.invalid("a map has a duplicate key", at));
-                    }
-                }
-                Value::Object(map)
-            }
+            Type::Array | Type::ArrayIndef => self.array_value(depth, position)?,
+            Type::Map | Type::MapIndef => self.map_value(depth, position)?,
             Type::Tag => {
                 let depth = self.deeper(depth, position)?;
                 self.decoded(Decoder::tag)?;
                 self.nested(depth)?
             }
-            _ => match self.decoded(Decoder::decode::<Token>)? {
-                Token::Bool(value) => value.into(),
-                Token::U8(value) => value.into(),
-                Token::U16(value) => value.into(),
-                Token::U32(value) => value.into(),
-                Token::U64(value) => value.into(),
-                Token::I8(value) => value.into(),
-                Token::I16(value) => value.into(),
-                Token::I32(value) => value.into(),
-                Token::I64(value) => value.into(),
-                Token::Int(value) => {
-                    let value = i128::from(value);
-                    Number::from_i128(value).map_or_else(|| value.to_string().into(), Value::Number)
-                }
-                Token::F16(value) | Token::F32(value) => json::float(value.into()),
-                Token::F64(value) => json::float(value),
-                Token::Simple(value) => value.into(),
-                Token::Null | Token::Undefined => Value::Null,
-                other => return Err(self.invalid(&format!("expected a value, found {other}"), position)),
-            },
+            _ => self.scalar(position)?,
+        })
+    }
+
+    fn array_value(&mut self, depth: u32, position: usize) -> Result<Value> {
+        let depth = self.deeper(depth, position)?;
+        let mut left = self.decoded(Decoder::array)?;
+        let room = left.unwrap_or(0).min(self.left()); // each takes at least one byte
+        self.budget.array(room).map_err(|e| e.at(self.place(position)))?;
+        let mut items = Vec::with_capacity(room as usize);
+        let grows = left.is_none();
+        while self.has_more(&mut left)? {
+            if grows {
+                self.budget.item(items.len())?;
+            }
+            items.push(self.nested(depth)?);
+        }
+        if grows {
+            self.budget.ended(&mut items);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn map_value(&mut self, depth: u32, position: usize) -> Result<Value> {
+        let depth = self.deeper(depth, position)?;
+        let mut left = self.decoded(Decoder::map)?;
+        let mut map = Map::new();
+        while self.has_more(&mut left)? {
+            let at = self.decoder.position();
+            let key = match self.nested(depth)? {
+                Value::String(text) => text,
+                Value::Array(_) | Value::Object(_) => return Err(self.invalid("a key is not a scalar", at)),
+                scalar => scalar.to_string(),
+            };
+            self.budget.entry(map.len(), key.len()).map_err(|e| e.at(self.place(at)))?;
+            let value = self.nested(depth)?;
+            if map.insert(key, value).is_some() {
+                return Err(self.invalid("a map has a duplicate key", at));
+            }
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn scalar(&mut self, position: usize) -> Result<Value> {
+        Ok(match self.decoded(Decoder::decode::<Token>)? {
+            Token::Bool(value) => value.into(),
+            Token::U8(value) => value.into(),
+            Token::U16(value) => value.into(),
+            Token::U32(value) => value.into(),
+            Token::U64(value) => value.into(),
+            Token::I8(value) => value.into(),
+            Token::I16(value) => value.into(),
+            Token::I32(value) => value.into(),
+            Token::I64(value) => value.into(),
+            Token::Int(value) => {
+                let value = i128::from(value);
+                Number::from_i128(value).map_or_else(|| value.to_string().into(), Value::Number)
+            }
+            Token::F16(value) | Token::F32(value) => json::float(value.into()),
+            Token::F64(value) => json::float(value),
+            Token::Simple(value) => value.into(),
+            Token::Null | Token::Undefined => Value::Null,
+            other => return Err(self.invalid(&format!("expected a value, found {other}"), position)),
         })
     }
 

@@ -109,35 +109,8 @@ impl<'a, 'b> MessagePack<'a, 'b> {
                 let length = self.token("bytes", |it| decode::read_bin_len(it).ok())?;
                 self.bytes(length)?
             }
-            Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => {
-                let depth = self.deeper(depth, position)?;
-                let count = self.token("array", |it| decode::read_array_len(it).ok())?;
-                if u64::from(count) > self.input.left() {
-                    return Err(self.invalid(&format!("{count} items do not fit into it"), position));
-                }
-                self.budget.array(count.into()).map_err(|e| e.at(self.place_from(position)))?;
-                let mut items = Vec::with_capacity(count as usize);
-                for _ in 0..count {
-                    items.push(self.nested(depth)?);
-                }
-                Value::Array(items)
-            }
-            Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => {
-                let depth = self.deeper(depth, position)?;
-                let mut map = Map::new();
-                for _ in 0..self.token("map", |it| decode::read_map_len(it).ok())? {
-                    let at = self.position();
-                    let key = match self.nested(depth)? {
-                        Value::String(text) => text,
-                        other => other.to_string(),
-                    };
-                    self.budget.entry(map.len(), key.len()).map_err(|e| e.at(self.place_from(at)))?;
-                    if map.insert(key, self.nested(depth)?).is_some() {
-                        return Err(self.invalid("a map has a duplicate key", at));
-                    }
-                }
-                Value::Object(map)
-            }
+            Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => self.array_value(depth, position)?,
+            Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => self.map_value(depth, position)?,
             Marker::Reserved => return Err(self.invalid("a value begins with the byte 0xc1", position)),
             _ => {
                 let extension = self.token("extension", |it| decode::read_ext_meta(it).ok())?;
@@ -145,6 +118,37 @@ impl<'a, 'b> MessagePack<'a, 'b> {
                 Value::Array(vec![extension.typeid.into(), self.bytes(extension.size)?])
             }
         })
+    }
+
+    fn array_value(&mut self, depth: u32, position: u64) -> Result<Value> {
+        let depth = self.deeper(depth, position)?;
+        let count = self.token("array", |it| decode::read_array_len(it).ok())?;
+        if u64::from(count) > self.input.left() {
+            return Err(self.invalid(&format!("{count} items do not fit into it"), position));
+        }
+        self.budget.array(count.into()).map_err(|e| e.at(self.place_from(position)))?;
+        let mut items = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            items.push(self.nested(depth)?);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn map_value(&mut self, depth: u32, position: u64) -> Result<Value> {
+        let depth = self.deeper(depth, position)?;
+        let mut map = Map::new();
+        for _ in 0..self.token("map", |it| decode::read_map_len(it).ok())? {
+            let at = self.position();
+            let key = match self.nested(depth)? {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            self.budget.entry(map.len(), key.len()).map_err(|e| e.at(self.place_from(at)))?;
+            if map.insert(key, self.nested(depth)?).is_some() {
+                return Err(self.invalid("a map has a duplicate key", at));
+            }
+        }
+        Ok(Value::Object(map))
     }
 
     fn deeper(&self, depth: u32, position: u64) -> Result<u32> {

@@ -157,19 +157,7 @@ impl Rewriter<'_, '_> {
             InitializerStorage::Kept => {}
             InitializerStorage::Inline(bytes) => put_bytes(&mut out, field::RAW_DATA, &bytes),
             InitializerStorage::External { location, bytes, .. } => {
-                let length = bytes.end - bytes.start;
-                let entries = [
-                    ("location", location.to_owned()),
-                    ("offset", bytes.start.to_string()),
-                    ("length", length.to_string()),
-                ];
-                for (key, value) in entries {
-                    let mut entry = Vec::new();
-                    put_bytes(&mut entry, 1, key.as_bytes());
-                    put_bytes(&mut entry, 2, value.as_bytes());
-                    put_bytes(&mut out, field::EXTERNAL_DATA, &entry);
-                }
-                put_varint(&mut out, field::DATA_LOCATION, 1);
+                put_external(&mut out, &location, &bytes);
             }
         }
         Ok(out)
@@ -273,4 +261,20 @@ fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     encode_key(number, WireType::LengthDelimited, out);
     encode_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
+}
+
+/// States that the bytes of an initializer are in another file.
+fn put_external(out: &mut Vec<u8>, location: &str, bytes: &Range<u64>) {
+    let entries = [
+        ("location", location.to_owned()),
+        ("offset", bytes.start.to_string()),
+        ("length", (bytes.end - bytes.start).to_string()),
+    ];
+    for (key, value) in entries {
+        let mut entry = Vec::new();
+        put_bytes(&mut entry, 1, key.as_bytes());
+        put_bytes(&mut entry, 2, value.as_bytes());
+        put_bytes(out, field::EXTERNAL_DATA, &entry);
+    }
+    put_varint(out, field::DATA_LOCATION, 1);
 }

@@ -214,17 +214,8 @@ impl<S: Source> RangeReader<S> {
     /// One read: of the known bytes, or else of the body. Sends a request if there is no body. Returns 0 at the end of
     /// the file.
     async fn read(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
-        let known = self.known.get(self.known_at..).unwrap_or_default();
-        if !known.is_empty() {
-            let taken = known.get(..usize::try_from(at.end - at.start).unwrap_or(usize::MAX)).unwrap_or(known);
-            into.write(at.start, taken)?;
-            let count = taken.len() as u64;
-            self.tail.push(self.position, taken);
-            if let Some(tap) = &self.tap {
-                tap(self.position, taken);
-            }
-            self.known_at += taken.len();
-            self.position += count;
+        let count = self.take_known(into, &at)?;
+        if count > 0 {
             return Ok(count);
         }
         if self.position >= self.end.get() {
@@ -270,6 +261,24 @@ impl<S: Source> RangeReader<S> {
         self.failures = 0;
         self.request_ahead(&remote);
         self.remote = Some(remote);
+        Ok(count)
+    }
+
+    /// Copies bytes that were known before, and returns their number.
+    fn take_known(&mut self, into: &mut BufferOf<S>, at: &Range<u64>) -> Result<u64> {
+        let known = self.known.get(self.known_at..).unwrap_or_default();
+        let taken = known.get(..usize::try_from(at.end - at.start).unwrap_or(usize::MAX)).unwrap_or(known);
+        if taken.is_empty() {
+            return Ok(0);
+        }
+        into.write(at.start, taken)?;
+        self.tail.push(self.position, taken);
+        if let Some(tap) = &self.tap {
+            tap(self.position, taken);
+        }
+        let count = taken.len() as u64;
+        self.known_at += taken.len();
+        self.position += count;
         Ok(count)
     }
 

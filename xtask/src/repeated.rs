@@ -1,10 +1,12 @@
 //! Checks that decisions of the library which its JavaScript repeats are the same there. The scripts need them before
 //! the module is loaded, or without it.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use weightstream::dtype::Dtype;
 use weightstream::hub::Hub;
+use weightstream::index::{Algorithm, Digest};
 
 use crate::{sources, split};
 
@@ -48,6 +50,32 @@ fn scripts_number_the_parts_of_the_module_as_they_are_split() {
 fn scripts_know_the_default_hub() {
     let endpoint = Hub::default().endpoint.replace('/', "\\/").replace('.', "\\.");
     assert!(read("src/js/source/head.js").contains(&format!("const HUB = /^(hf:|{endpoint}\\/)/i;")), "{endpoint}");
+}
+
+#[test]
+fn scripts_know_the_algorithms_of_digests_that_options_may_state() {
+    let script = read("src/js/options/options.js");
+    let (_, rest) = script.split_once("const DIGEST = /^(").unwrap();
+    let mut names: Vec<_> = rest.split_once(')').unwrap().0.split('|').collect();
+    let all = [Algorithm::Blake3, Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Sha256, Algorithm::Xxh3];
+    let lengths = [8, 16, 64];
+    let is_read = |name: &&str| lengths.iter().any(|length| format!("{name}:{:0length$}", 0).parse::<Digest>().is_ok());
+    let mut expected: Vec<_> = all.into_iter().map(Algorithm::name).filter(is_read).collect();
+    names.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn scripts_know_the_curves_of_keys() {
+    let curves = |path: &str| {
+        let text = read(path);
+        let names = text.split('"').filter(|name| name.starts_with("P-") && name.len() == "P-256".len());
+        names.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let of_scripts = curves("src/js/signature/trust.js");
+    assert_eq!(of_scripts, curves("signatures/src/ecdsa.rs"));
+    assert_eq!(of_scripts.len(), 3);
 }
 
 #[test]

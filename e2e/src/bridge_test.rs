@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::page::{LOAD_LIMIT, Page, SOON};
 use xtask::project::Project;
 use xtask::wasm_target::{self, TARGET};
@@ -27,9 +28,11 @@ pub fn run(project: &Project) -> Result<()> {
     let temporary = tempfile::tempdir()?;
     let mut browser = Chromium::launch()?;
     let candle = build(project, "candle", temporary.path())?;
-    embeds_sentences_with_candle(project, &mut browser, &candle)?;
+    let embedded = embeds_sentences_with_candle(project, &mut browser, &candle);
+    failures::keep(embedded, &mut browser, "Chromium", "candle")?;
     let burn = build(project, "burn", temporary.path())?;
-    computes_with_burn(project, &mut browser, &burn)
+    let computed = computes_with_burn(project, &mut browser, &burn);
+    failures::keep(computed, &mut browser, "Chromium", "burn")
 }
 
 /// Compiles an example. Returns the folder with its module and glue.

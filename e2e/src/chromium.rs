@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::devtools::DevTools;
+use crate::failures::Witness;
 use crate::page::Page;
 use xtask::browser;
 
@@ -134,10 +135,23 @@ impl Chromium {
 
     fn new_page_with(&mut self, parameters: Value) -> Result<Page<'_>> {
         let text = |value: Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        self.devtools.close_left();
         let created = self.devtools.call(None, "Target.createTarget", parameters)?;
         let target = text(created, "targetId").context("the browser opened no tab")?;
         let session = self.attach(&target)?;
         Page::new(&mut self.devtools, target, session)
+    }
+}
+
+/// Shows the page that was used last.
+impl Witness for &mut Chromium {
+    fn screenshot(&mut self) -> Result<Vec<u8>> {
+        let session = self.devtools.left().context("no page is open")?.to_owned();
+        self.devtools.screenshot(&session, true)
+    }
+
+    fn console(&mut self) -> Result<String> {
+        self.devtools.console()
     }
 }
 

@@ -9,6 +9,7 @@ use weightstream_cli::serve::Server;
 
 use crate::cases;
 use crate::chromium::Chromium;
+use crate::failures;
 use xtask::bundle::{self, Bundler};
 use xtask::project::Project;
 use xtask::wasm_target::TARGET;
@@ -79,10 +80,12 @@ fn run_test(browser: &mut Chromium, url: &str, module: &str, test: &str, argumen
     let mut page = browser.new_page()?;
     page.open(&format!("{url}/tests/index.html"))?;
     let call = format!("({RUN_TEST})('/tests/{module}.js', '{test}', {argument})");
-    let result = page.evaluate(&call).with_context(|| format!("{module}: {test}"))?;
-    let failures: Vec<String> = serde_json::from_str(result.as_str().context("the page returned no text")?)?;
-    ensure!(failures.is_empty(), "{module}: {test}:\n  {}", failures.join("\n  "));
-    Ok(())
+    let result = page.evaluate(&call).and_then(|result| {
+        let failures: Vec<String> = serde_json::from_str(result.as_str().context("the page returned no text")?)?;
+        ensure!(failures.is_empty(), "\n  {}", failures.join("\n  "));
+        Ok(())
+    });
+    failures::keep(result, &mut page, "Chromium", &format!("{module}: {test}"))
 }
 
 /// Builds the package without its worker, hardly optimised, and with test hooks. Each test has its own package.

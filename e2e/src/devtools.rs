@@ -9,19 +9,31 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
+use crate::console::line_of;
+
 /// The time limit of one call. Calls take milliseconds, but a machine can be slow.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long one read of the socket blocks before time limits are checked again.
 const READ_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// The number of lines of the console that are kept.
+const CONSOLE_LINES: usize = 500;
+
 pub struct DevTools {
     socket: WebSocket<TcpStream>,
     last_id: u64,
     events: VecDeque<Event>,
+    /// The last lines of the consoles of all pages.
+    console: VecDeque<String>,
+    /// The target and the session of the page that is no longer used. It stays open until the next page is opened, so
+    /// that a case that failed can be shown.
+    left: Option<(String, String)>,
 }
 
 pub struct Event {
+    /// The session of the page that reports it.
+    pub session: Option<String>,
     pub method: String,
     pub params: Value,
 }
@@ -32,7 +44,7 @@ impl DevTools {
         let stream = TcpStream::connect(("127.0.0.1", port)).context("the browser's debugging port")?;
         let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}{path}"), stream)?;
         socket.get_ref().set_read_timeout(Some(READ_TIMEOUT))?;
-        Ok(DevTools { socket, last_id: 0, events: VecDeque::new() })
+        Ok(DevTools { socket, last_id: 0, events: VecDeque::new(), console: VecDeque::new(), left: None })
     }
 
     /// Calls a method, of the browser itself or of an attached target's session.
@@ -70,6 +82,38 @@ impl DevTools {
         Ok(self.events.drain(..).collect())
     }
 
+    /// Returns the last lines of the consoles of all pages.
+    pub fn console(&mut self) -> Result<String> {
+        while self.read()?.is_some() {}
+        Ok(self.console.iter().rev().map(String::as_str).collect::<Vec<_>>().join("\n"))
+    }
+
+    /// A screenshot of a page in PNG: of the window, or with `whole`, of the whole page.
+    pub fn screenshot(&mut self, session: &str, whole: bool) -> Result<Vec<u8>> {
+        let params = json!({ "format": "png", "captureBeyondViewport": whole });
+        let shot = self.call(Some(session), "Page.captureScreenshot", params)?;
+        let data = shot.get("data").and_then(Value::as_str).context("the browser returned no screenshot")?;
+        Ok(data_encoding::BASE64.decode(data.as_bytes())?)
+    }
+
+    /// States that a page is no longer used.
+    pub fn leave(&mut self, target: String, session: String) {
+        self.close_left();
+        self.left = Some((target, session));
+    }
+
+    /// The session of the page that is no longer used.
+    pub fn left(&self) -> Option<&str> {
+        self.left.as_ref().map(|(_, session)| session.as_str())
+    }
+
+    /// Closes the page that is no longer used.
+    pub fn close_left(&mut self) {
+        if let Some((target, _)) = self.left.take() {
+            self.call(None, "Target.closeTarget", json!({ "targetId": target })).ok(); // it may have crashed
+        }
+    }
+
     /// Reads the next message, `None` if none arrives within [`READ_TIMEOUT`]. Events are also queued for
     /// `take_events`.
     fn read(&mut self) -> Result<Option<Value>> {
@@ -84,7 +128,12 @@ impl DevTools {
         let message: Value = serde_json::from_str(&text)?;
         if let Some(method) = message.get("method").and_then(Value::as_str) {
             let params = message.get("params").cloned().unwrap_or_default();
-            self.events.push_back(Event { method: method.to_owned(), params });
+            if let Some(line) = line_of(method, &params) {
+                self.console.truncate(CONSOLE_LINES - 1);
+                self.console.push_front(line.text);
+            }
+            let session = message.get("sessionId").and_then(Value::as_str).map(str::to_owned);
+            self.events.push_back(Event { session, method: method.to_owned(), params });
         }
         Ok(Some(message))
     }

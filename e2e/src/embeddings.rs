@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::chromium::Chromium;
-use crate::page::LOAD_LIMIT;
+use crate::failures;
+use crate::page::{LOAD_LIMIT, Page};
 use xtask::demo::Demo;
 use xtask::project::Project;
 
@@ -91,6 +92,10 @@ pub fn check(project: &Project, demo: &Demo) -> Result<()> {
 
 fn embed(browser: &mut Chromium, demo: &Demo) -> Result<Report> {
     let mut page = browser.new_page()?;
+    failures::keep(embed_in(&mut page, demo), &mut page, "Chromium", "embeddings")
+}
+
+fn embed_in(page: &mut Page, demo: &Demo) -> Result<Report> {
     page.open(&demo.page(&format!("?model={}&embed={REFERENCE}", demo.manifest())))?;
     page.wait_for("the embeddings", LOAD_LIMIT, "window.weightstreamEmbeddings")?;
     let report = page.evaluate("window.weightstreamEmbeddings")?;

@@ -43,19 +43,24 @@ impl Engine {
         let folder = tempfile::Builder::new().prefix("weightstream-browser-").tempdir()?;
         // If another process takes the port before the driver does, the driver fails to start.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut driver = Driver { port, capabilities: json!({}), processes: Vec::new(), folder };
+        let mut driver =
+            Driver { port, capabilities: json!({}), console: Console::InThePage, processes: Vec::new(), folder };
         let flag = format!("--port={port}");
         match self {
             Engine::Chromium | Engine::ChromiumWithGpu => {
                 let has_gpu = self == Engine::ChromiumWithGpu;
                 let flags = if has_gpu { chromium::flags_with_gpu() } else { chromium::FLAGS.to_vec() };
                 let options = json!({ "binary": browser::chromium()?, "args": flags });
-                driver.capabilities = json!({ "goog:chromeOptions": options });
+                driver.capabilities =
+                    json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } });
+                driver.console = Console::OfTheDriver;
                 driver.spawn(Command::new(browser::chromedriver()?).arg(flag))?;
             }
             Engine::Firefox => {
-                let options = json!({ "binary": browser::firefox()?, "args": ["-headless"] });
+                let console = json!({ "devtools.console.stdout.content": true });
+                let options = json!({ "binary": browser::firefox()?, "args": ["-headless"], "prefs": console });
                 driver.capabilities = json!({ "moz:firefoxOptions": options });
+                driver.console = Console::InTheLog;
                 driver.spawn(Command::new(cargo_tools::geckodriver(project)?.join("geckodriver")).arg(flag))?;
             }
             Engine::WebKit => {
@@ -68,11 +73,23 @@ impl Engine {
     }
 }
 
+/// Where the console of a page is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Console {
+    /// The driver returns it.
+    OfTheDriver,
+    /// The browser writes it to its log.
+    InTheLog,
+    /// The page has to keep it.
+    InThePage,
+}
+
 /// A running WebDriver server. Dropping it ends the server.
 pub struct Driver {
     pub port: u16,
     /// The capabilities to request for a session.
     pub capabilities: Value,
+    pub console: Console,
     /// The processes in the order in which they were started.
     processes: Vec<Child>,
     /// The files that the processes write, including profiles.
@@ -80,9 +97,16 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The last lines of the log of the driver and its browser.
+    /// The log of the driver and its browser.
+    pub fn log(&self) -> String {
+        fs::read(self.folder.path().join("log"))
+            .map(|log| String::from_utf8_lossy(&log).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// The last lines of the log.
     pub fn log_tail(&self) -> String {
-        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let log = self.log();
         let lines: Vec<_> = log.lines().rev().take(10).collect();
         format!("the log of the driver ends with: {}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::page::{Page, SOON};
 use crate::runtime_examples;
 use xtask::project::Project;
@@ -80,7 +81,7 @@ fn shows_tensors(project: &Project, pages: &[(&str, PathBuf)]) -> Result<()> {
     for (name, _) in pages {
         let mut page = browser.new_page()?;
         page.open(&format!("{}/{name}/?model={MODEL}", server.url()))?;
-        lists(&mut page, &expected).with_context(|| format!("examples/{name}"))?;
+        failures::keep(lists(&mut page, &expected), &mut page, "Chromium", &format!("examples/{name}"))?;
         println!("examples/{name} shows {} tensors", expected.len());
     }
     Ok(())

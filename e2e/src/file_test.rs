@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
+use std::path::PathBuf;
 use tempfile::TempDir;
 use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions};
@@ -12,7 +13,8 @@ use weightstream_cli::serve::Server;
 use crate::cases;
 use crate::chromium::Chromium;
 use crate::engine::Engine;
-use crate::page::SOON;
+use crate::failures;
+use crate::page::{Page, SOON};
 use crate::webdriver::Browser;
 use xtask::package;
 use xtask::project::Project;
@@ -60,19 +62,17 @@ pub fn run(project: &Project) -> Result<()> {
         browser.open(&format!("{}/tests/index.html", server.url()))?;
         let mut count = 0;
         for module in MODULES.into_iter().filter(|module| cases::is_wanted(module)) {
-            count += run_module(&browser, engine, module)?;
+            count += failures::keep(run_module(&browser, module), &browser, engine, module)?;
         }
         for test in FIRST_CALLS.into_iter().filter(|test| cases::is_wanted(test)) {
             browser.open(&format!("{}/tests/index.html", server.url()))?;
-            let failures =
-                browser.evaluate(&format!("import('/tests/first_call.js').then((tests) => tests.{test}())"))?;
-            ensure!(failures == json!([]), "{engine}, first_call, {test}: {failures:#}");
+            failures::keep(run_first_call(&browser, test), &browser, engine, test)?;
         }
         println!("{engine}: {} tests of files passed", count + FIRST_CALLS.len());
     }
     let browser = Browser::launch(project, Engine::ChromiumWithGpu)?;
     browser.open(&format!("{}/tests/index.html", server.url()))?;
-    let count = run_module(&browser, Engine::ChromiumWithGpu, "gpu")?;
+    let count = failures::keep(run_module(&browser, "gpu"), &browser, Engine::ChromiumWithGpu, "gpu")?;
     println!("{}: {count} tests of tensors on a GPU passed", Engine::ChromiumWithGpu);
     opens_dropped_files(project, &server.url())
 }
@@ -96,14 +96,19 @@ fn opens_dropped_files(project: &Project, server: &str) -> Result<()> {
     for dropped in [vec![folder.path().join("downloads")], files] {
         let mut page = browser.new_page()?;
         page.open(&format!("{server}/tests/index.html"))?;
-        page.evaluate("import('/tests/drop.js').then(({ listen }) => listen())")?;
-        page.drop_files(&dropped)?;
-        page.wait_for("the dropped model", SOON, "window.dropped")?;
-        let names = page.evaluate("window.dropped")?;
-        let expected = page.evaluate("import('/tests/drop.js').then(({ expected }) => expected())")?;
-        ensure!(names == expected, "{} dropped files: {names} instead of {expected}", dropped.len());
+        failures::keep(opens_dropped(&mut page, &dropped), &mut page, "Chromium", "dropped files")?;
     }
     println!("Chromium: dropped files and folders passed");
+    Ok(())
+}
+
+fn opens_dropped(page: &mut Page, dropped: &[PathBuf]) -> Result<()> {
+    page.evaluate("import('/tests/drop.js').then(({ listen }) => listen())")?;
+    page.drop_files(dropped)?;
+    page.wait_for("the dropped model", SOON, "window.dropped")?;
+    let names = page.evaluate("window.dropped")?;
+    let expected = page.evaluate("import('/tests/drop.js').then(({ expected }) => expected())")?;
+    ensure!(names == expected, "{} dropped files: {names} instead of {expected}", dropped.len());
     Ok(())
 }
 
@@ -142,14 +147,21 @@ fn models_with_rows() -> Result<TempDir> {
 }
 
 /// Runs all tests of a module on the open page. Returns their number.
-pub fn run_module(browser: &Browser, engine: Engine, module: &str) -> Result<usize> {
+pub fn run_module(browser: &Browser, module: &str) -> Result<usize> {
     let results = browser.evaluate(&format!("({RUN_TESTS})('/tests/{module}.js')"))?;
-    let results = results.as_object().with_context(|| format!("{engine}, {module}: {results}"))?;
+    let results = results.as_object().with_context(|| format!("no results: {results}"))?;
     let failed = results.iter().filter(|(_, failures)| **failures != Value::Array(Vec::new()));
     let failed: Vec<_> = failed.map(|(test, failures)| format!("{test}: {failures:#}")).collect();
-    ensure!(failed.is_empty(), "{engine}, {module}: {}", failed.join("\n"));
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     ensure!(!results.is_empty(), "{module} has no tests");
     Ok(results.len())
+}
+
+/// Runs a test of `first_call`.
+fn run_first_call(browser: &Browser, test: &str) -> Result<()> {
+    let failures = browser.evaluate(&format!("import('/tests/first_call.js').then((tests) => tests.{test}())"))?;
+    ensure!(failures == json!([]), "{failures:#}");
+    Ok(())
 }
 
 /// Runs all tests of a module. Returns the failures by test.

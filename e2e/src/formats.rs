@@ -13,6 +13,7 @@ use weightstream::write;
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::headless::compare;
 use crate::page::Page;
 use xtask::expected::{self, ExpectedTensor};
@@ -47,7 +48,8 @@ pub fn run(project: &Project) -> Result<()> {
         convert(&weights, &converted, &options).with_context(|| format!("to {}", format.name))?;
         convert(&converted, &back, &["--allow-loss"]).with_context(|| format!("back from {}", format.name))?;
         compare(&expected::tensors(&back)?, &expected).with_context(|| format!("back from {}", format.name))?;
-        compare(&load(&mut page)?, &expected).with_context(|| format!("{} in Chromium", format.name))?;
+        let loaded = load(&mut page).and_then(|loaded| compare(&loaded, &expected));
+        failures::keep(loaded, &mut page, "Chromium", format.name)?;
         let megabytes = fs::metadata(&converted)?.len() as f64 / 1e6;
         let seconds = start.elapsed().as_secs_f64();
         println!("{:<12} {megabytes:>6.1} MB, {} tensors bit-exact, {seconds:.1} s", format.name, expected.len());

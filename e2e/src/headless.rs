@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::chromium::Chromium;
-use crate::page::LOAD_LIMIT;
+use crate::failures;
+use crate::page::{LOAD_LIMIT, Page};
 use crate::{embeddings, graph};
 use xtask::demo::Demo;
 use xtask::expected::ExpectedTensor;
@@ -81,6 +82,10 @@ pub fn run(project: &Project) -> Result<()> {
 fn load_everything(demo: &Demo) -> Result<Report> {
     let mut browser = Chromium::launch()?;
     let mut page = browser.new_page()?;
+    failures::keep(load_in(&mut page, demo), &mut page, "Chromium", "the whole model")
+}
+
+fn load_in(page: &mut Page, demo: &Demo) -> Result<Report> {
     page.open(&demo.page(&format!("?model={}&load=all&sha256=1", demo.manifest())))?;
     page.wait_for("the report of the load", LOAD_LIMIT, "window.weightstreamReport")?;
     let report = page.evaluate("window.weightstreamReport")?;

@@ -10,6 +10,7 @@ use weightstream_cli::serve::Server as Site;
 
 use crate::cases;
 use crate::engine::Engine;
+use crate::failures;
 use crate::trap_test::traps::hub::{Api, MockHub, TOKEN};
 use crate::trap_test::traps::model::{FILE, TENSORS};
 use crate::webdriver::Browser;
@@ -46,7 +47,7 @@ pub fn run(project: &Project) -> Result<()> {
         page.browser.open(&format!("{}/", site.url()))?;
         let with_cache = if engine == Engine::WebKit { &[][..] } else { &CACHE_CHECKS };
         for (name, check) in CHECKS.iter().chain(with_cache).filter(|(name, _)| cases::is_wanted(name)) {
-            check(&page).with_context(|| format!("{engine}: {name}"))?;
+            failures::keep(check(&page), &page.browser, engine, name)?;
         }
         let counts = (CHECKS.len(), with_cache.len());
         println!("{engine}: {} tests of models on a hub passed, {} with a cache", counts.0, counts.1);

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use e2e::{
-    bridge_test, cache_test, cases, chaos, crash_test, docs_test, examples_test, file_test, formats, headless,
-    hub_test, interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test,
+    bridge_test, cache_test, cases, chaos, crash_test, docs_test, examples_test, failures, file_test, formats,
+    headless, hub_test, interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test,
     rust_app_test, screenshot, signature_test, store_test, trap_test, worker_test,
 };
 use xtask::environment;
@@ -110,9 +110,12 @@ enum Task {
 
 fn main() -> ExitCode {
     environment::run(|root| {
-        let Arguments { task, case } = Arguments::parse();
+        let matches = Arguments::command().get_matches();
+        let Arguments { task, case } = Arguments::from_arg_matches(&matches)?;
         case.into_iter().for_each(cases::run_only);
-        run(task, &Project::at(root)?)?;
+        let project = Project::at(root)?;
+        failures::begin(&project, matches.subcommand_name().unwrap_or_default())?;
+        run(task, &project)?;
         cases::check_some_ran()
     })
 }

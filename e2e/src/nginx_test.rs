@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use weightstream_cli::serve::Server as Site;
 
 use crate::engine::Engine;
+use crate::failures;
 use crate::listing::Listing;
 use crate::nginx::{Answered, Nginx};
 use crate::trap_test::traps::Load;
@@ -66,7 +67,7 @@ pub fn run(project: &Project) -> Result<()> {
             let outcome = check_location(&nginx, location, |url| {
                 check(&load(&browser, "loadAll", url, &LOADS)?, location.browser_error)
             });
-            summaries.push(outcome.with_context(|| format!("{}, in {engine}", location.path))?);
+            summaries.push(failures::keep(outcome, &browser, engine, location.path)?);
         }
         println!("in {engine}: {}", summaries.join(", "));
     }

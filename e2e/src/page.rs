@@ -9,7 +9,9 @@ use std::{fs, mem};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use crate::console::{exception, line_of};
 use crate::devtools::DevTools;
+use crate::failures::Witness;
 
 /// The time limit for immediate reactions of a page, such as to a click.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -167,10 +169,14 @@ impl<'a> Page<'a> {
 
     /// Writes a screenshot as a PNG file: of the window, or with `whole`, of the whole page.
     pub fn screenshot(&mut self, whole: bool, path: &Path) -> Result<()> {
-        let shot = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": whole }))?;
-        let data = shot.get("data").and_then(Value::as_str).context("the browser returned no screenshot")?;
-        let png = data_encoding::BASE64.decode(data.as_bytes())?;
+        let png = self.devtools.screenshot(&self.session, whole)?;
         fs::write(path, png).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Closes the page now. One that goes out of scope is closed when the next one is opened.
+    pub fn close(mut self) -> Result<()> {
+        let target = json!({ "targetId": self.target });
+        self.call_browser("Target.closeTarget", target).map(drop)
     }
 
     /// Returns the errors and warnings of the console since the last call.
@@ -192,20 +198,15 @@ impl<'a> Page<'a> {
 
     fn fail_if_crashed(&mut self) -> Result<()> {
         for event in self.devtools.take_events()? {
+            if event.session.as_deref() != Some(&*self.session) {
+                continue; // of a page that was left
+            }
             let params = &event.params;
+            let line = line_of(&event.method, params).filter(|line| line.is_problem);
+            self.console_errors.extend(line.map(|line| line.text));
             let text = |place| params.pointer(place).and_then(Value::as_str).unwrap_or_default();
             match event.method.as_str() {
                 "Inspector.targetCrashed" => bail!("the tab crashed"),
-                "Runtime.exceptionThrown" => {
-                    self.console_errors.push(exception(params.get("exceptionDetails").unwrap_or_default()));
-                }
-                "Runtime.consoleAPICalled" if matches!(text("/type"), "error" | "warning" | "assert") => {
-                    let args = params.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-                    let words = args.iter().filter_map(|arg| arg.get("description").or(arg.get("value")));
-                    let words: Vec<_> =
-                        words.map(|word| word.as_str().map_or(word.to_string(), str::to_owned)).collect();
-                    self.console_errors.push(words.join(" "));
-                }
                 "Network.requestWillBeSent" => {
                     let range = text("/request/headers/Range");
                     let request = format!("{} {} {range}", text("/request/method"), text("/request/url"));
@@ -215,9 +216,6 @@ impl<'a> Page<'a> {
                     let request = self.requests.get(text("/requestId"));
                     self.cancelled.push(request.map_or("an unknown request".to_owned(), String::clone));
                 }
-                "Log.entryAdded" if matches!(text("/entry/level"), "error" | "warning") => {
-                    self.console_errors.push(format!("{} {}", text("/entry/text"), text("/entry/url")));
-                }
                 _ => {}
             }
         }
@@ -225,15 +223,18 @@ impl<'a> Page<'a> {
     }
 }
 
-impl Drop for Page<'_> {
-    fn drop(&mut self) {
-        let _ = self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target }));
+impl Witness for &mut Page<'_> {
+    fn screenshot(&mut self) -> Result<Vec<u8>> {
+        self.devtools.screenshot(&self.session, true)
+    }
+
+    fn console(&mut self) -> Result<String> {
+        self.devtools.console()
     }
 }
 
-/// The description of a thrown value.
-fn exception(details: &Value) -> String {
-    let description = details.pointer("/exception/description").or(details.pointer("/exception/value"));
-    let text = description.or(details.get("text")).unwrap_or(details);
-    text.as_str().map_or(text.to_string(), str::to_owned)
+impl Drop for Page<'_> {
+    fn drop(&mut self) {
+        self.devtools.leave(mem::take(&mut self.target), mem::take(&mut self.session));
+    }
 }

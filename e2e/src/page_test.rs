@@ -1,7 +1,7 @@
 //! Tests the demo page with simulated user input in a real browser. Each case starts with a new page.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use weightstream_cli::serve::Running;
 
 use crate::cases;
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON};
 use crate::{accessibility_test, race_test, similarity_test, visitor_test};
 use xtask::demo::Demo;
@@ -60,33 +61,20 @@ pub fn run(project: &Project) -> Result<()> {
     let races_in_other_browsers = |_: &mut Page, demo: &Demo| race_test::run_in_other_browsers(project, demo);
     cases.push(("races in Firefox and WebKit", &races_in_other_browsers));
     cases.retain(|(name, _)| cases::is_wanted(name));
-    let failures = project.target.join("page-test");
     for (name, case) in &cases {
         let start = Instant::now();
         let mut page = browser.new_page()?;
-        let outcome = run_case(&mut page, &demo, case);
+        let outcome = failures::keep(run_case(&mut page, &demo, case), &mut page, "Chromium", name);
         let seconds = start.elapsed().as_secs_f64();
         match outcome {
             Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
             Err(error) => {
                 failed += 1;
-                println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}");
-                keep_screenshot(&mut page, &failures, name)?;
+                println!("  FAILED  {seconds:>5.1} s  {error:#}");
             }
         }
     }
     ensure!(failed == 0, "{failed} of {} test cases of the page failed", cases.len());
-    Ok(())
-}
-
-/// Shows how the page looks when a case has failed, and what is in the console.
-fn keep_screenshot(page: &mut Page, folder: &Path, name: &str) -> Result<()> {
-    fs::create_dir_all(folder)?;
-    let path = folder.join(format!("{}.png", name.replace(|c: char| !c.is_alphanumeric(), "_")));
-    match page.screenshot(true, &path).and_then(|()| page.take_console_errors()) {
-        Ok(console) => println!("          see {}; the console shows: {}", path.display(), console.join("; ")),
-        Err(error) => println!("          the page cannot be shown: {error:#}"), // it may have crashed
-    }
     Ok(())
 }
 

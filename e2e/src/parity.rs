@@ -14,6 +14,7 @@ use weightstream::native::{Reader, StreamingLoader};
 use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;
+use crate::failures;
 use crate::large_headers;
 use crate::webdriver::Browser;
 use xtask::package;
@@ -40,8 +41,9 @@ pub fn run(project: &Project) -> Result<()> {
         browser.open(&format!("{}/", server.url()))?;
         let (mut tensors, mut refused) = (0, 0);
         for (path, native) in &models {
-            let in_browser = browser.evaluate(&format!("({IN_THE_PAGE})({})", json!(format!("/{path}"))))?;
-            compare(&in_browser, native).with_context(|| format!("{path} in {engine}"))?;
+            let in_browser = browser.evaluate(&format!("({IN_THE_PAGE})({})", json!(format!("/{path}"))));
+            let compared = in_browser.and_then(|in_browser| compare(&in_browser, native));
+            failures::keep(compared, &browser, engine, path)?;
             match native {
                 Ok(expected) => tensors += expected.tensors.len(),
                 Err(_) => refused += 1,

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::minilm;
+use crate::page::Page;
 use crate::runtime_test;
 use xtask::command;
 use xtask::project::Project;
@@ -93,23 +95,31 @@ pub fn run(project: &Project, examples: &Path, package: &Path) -> Result<()> {
     }
     let server = server.bind("127.0.0.1:0")?.spawn();
     let mut browser = Chromium::launch()?;
-    for Example { name, query, input, status } in EXAMPLES {
+    for example in &EXAMPLES {
         let mut page = browser.new_page()?;
-        page.open(&format!("{}/{name}/{}", server.url(), query.replace("HOST", &server.url())))?;
-        page.evaluate(input)?;
-        page.click("form button")?;
-        let text = "document.querySelector('#status').textContent";
-        let is_done = format!("!/^(|Loading.*|Writing.*)$/.test({text})");
-        page.wait_for("the result", LOAD_LIMIT, &is_done).with_context(|| format!("examples/{name}"))?;
-        let is_expected = page.evaluate(&format!("/{status}/.test({text})"))?;
-        let shown = page.evaluate(text)?;
-        ensure!(is_expected == true, "examples/{name} shows {shown}");
-        let mut console_errors = page.take_console_errors()?;
-        console_errors.retain(|error| !error.contains(NO_GPU));
-        ensure!(console_errors.is_empty(), "examples/{name}: the console shows: {}", console_errors.join("; "));
-        println!("examples/{name} shows {shown}");
+        let shown = shows_result(&mut page, &server.url(), example);
+        let shown = failures::keep(shown, &mut page, "Chromium", &format!("examples/{}", example.name))?;
+        println!("examples/{} shows {shown}", example.name);
     }
     Ok(())
+}
+
+/// Runs an example. Returns the result that it shows.
+fn shows_result(page: &mut Page, site: &str, example: &Example) -> Result<Value> {
+    let Example { name, query, input, status } = example;
+    page.open(&format!("{site}/{name}/{}", query.replace("HOST", site)))?;
+    page.evaluate(input)?;
+    page.click("form button")?;
+    let text = "document.querySelector('#status').textContent";
+    let is_done = format!("!/^(|Loading.*|Writing.*)$/.test({text})");
+    page.wait_for("the result", LOAD_LIMIT, &is_done)?;
+    let is_expected = page.evaluate(&format!("/{status}/.test({text})"))?;
+    let shown = page.evaluate(text)?;
+    ensure!(is_expected == true, "it shows {shown}");
+    let mut console_errors = page.take_console_errors()?;
+    console_errors.retain(|error| !error.contains(NO_GPU));
+    ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));
+    Ok(shown)
 }
 
 /// Runs a script that writes a model of a module in `tests/runtimes`.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;
+use crate::failures;
 use crate::file_test::run_module;
 use crate::linear_layer;
 use crate::llama_model;
@@ -61,7 +62,7 @@ pub fn run(project: &Project) -> Result<()> {
         let browser = Browser::launch(project, engine)?;
         for Runtime { module, .. } in RUNTIMES.iter().filter(|runtime| runtime.engines.contains(&engine)) {
             browser.open(&format!("{}/tests/index.html", server.url()))?;
-            let count = run_module(&browser, engine, module)?;
+            let count = failures::keep(run_module(&browser, module), &browser, engine, module)?;
             println!("{engine}: {count} tests of {module} passed");
         }
     }

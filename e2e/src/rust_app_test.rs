@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -12,6 +12,7 @@ use weightstream_cli::serve::Server;
 
 use crate::cases;
 use crate::engine::Engine;
+use crate::failures;
 use crate::webdriver::Browser;
 use crate::worker_test;
 use xtask::project::Project;
@@ -64,7 +65,7 @@ pub fn run(project: &Project) -> Result<()> {
             keeps_cache: engine != Engine::WebKit,
         };
         for (name, check) in CHECKS.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
-            check(&page).with_context(|| format!("{engine}: {name}"))?;
+            failures::keep(check(&page), &page.browser, engine, name)?;
         }
         println!("{engine}: {} tests of an app in Rust passed", CHECKS.len());
     }

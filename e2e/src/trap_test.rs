@@ -15,6 +15,7 @@ use weightstream_cli::serve::Server as Site;
 use crate::browser_traps;
 use crate::cases;
 use crate::engine::Engine;
+use crate::failures;
 use crate::webdriver::Browser;
 use traps::model::TENSORS;
 use traps::server::{Reply, Server};
@@ -91,15 +92,15 @@ fn run_traps(browser: &Browser, engine: &str, page: &str, network_traps: Vec<(&s
     let mut record = |name: &str, outcome: Result<()>| {
         count += 1;
         if let Err(error) = outcome {
-            println!("{engine}: {name} FAILED: {error:#}");
+            println!("{name} FAILED: {error:#}");
             failures += 1;
         }
     };
     for (name, trap) in network_traps.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
-        record(name, run_trap(browser, trap));
+        record(name, failures::keep(run_trap(browser, trap), browser, engine, name));
     }
     for (name, trap) in browser_traps::ALL.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
-        record(name, trap(browser));
+        record(name, failures::keep(trap(browser), browser, engine, name));
     }
     let in_workers = browser.evaluate("loadersInWorkers()")?.as_u64().unwrap_or_default();
     ensure!((in_workers > 0) == page.ends_with("in-worker"), "{in_workers} workers for loaders were started");

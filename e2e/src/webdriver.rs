@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::engine::{Driver, Engine};
+use crate::engine::{Console, Driver, Engine};
+use crate::failures::Witness;
 use xtask::project::Project;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -18,6 +19,8 @@ const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Evaluates an expression in the page's own world, even if the driver runs scripts in an isolated one.
 const EVALUATE: &str = include_str!("webdriver.js");
+
+const KEEP_CONSOLE: &str = include_str!("keep_console.js");
 
 pub struct Browser {
     driver: Driver,
@@ -53,7 +56,10 @@ impl Browser {
             ensure!(Instant::now() < end, "{url} did not load within {} s", START_LIMIT.as_secs());
             sleep(Duration::from_millis(20));
         }
-        Ok(())
+        match self.driver.console {
+            Console::InThePage => self.post("/execute/sync", json!({ "script": KEEP_CONSOLE, "args": [] })).map(drop),
+            Console::OfTheDriver | Console::InTheLog => Ok(()),
+        }
     }
 
     /// Evaluates a JavaScript expression. Awaits the value if it is a promise.
@@ -68,8 +74,40 @@ impl Browser {
         }
     }
 
+    /// A screenshot of the window in PNG.
+    fn screenshot(&self) -> Result<Vec<u8>> {
+        let shot = call(self.driver.port, "GET", &format!("{}/screenshot", self.session), None)?;
+        let data = shot.as_str().context("the driver returned no screenshot")?;
+        Ok(data_encoding::BASE64.decode(data.as_bytes())?)
+    }
+
+    fn console(&self) -> Result<String> {
+        match self.driver.console {
+            Console::OfTheDriver => {
+                let entries = self.post("/se/log", json!({ "type": "browser" }))?;
+                let lines = entries.as_array().into_iter().flatten().filter_map(|entry| entry.get("message")?.as_str());
+                Ok(lines.collect::<Vec<_>>().join("\n"))
+            }
+            Console::InTheLog => Ok(self.driver.log()),
+            Console::InThePage => {
+                let lines = self.evaluate("(globalThis.keptConsole ?? []).join('\\n')")?;
+                Ok(format!("{}\n{}", lines.as_str().unwrap_or_default(), self.driver.log()))
+            }
+        }
+    }
+
     fn post(&self, path: &str, body: Value) -> Result<Value> {
         call(self.driver.port, "POST", &format!("{}{path}", self.session), Some(&body))
+    }
+}
+
+impl Witness for &Browser {
+    fn screenshot(&mut self) -> Result<Vec<u8>> {
+        Browser::screenshot(self)
+    }
+
+    fn console(&mut self) -> Result<String> {
+        Browser::console(self)
     }
 }
 

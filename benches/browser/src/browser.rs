@@ -79,7 +79,7 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     if profiles {
         return Ok(());
     }
-    drop(page);
+    page.close()?;
     if let Some(site) = site.filter(|_| is_wanted(first_use::NAME)) {
         rows.extend(site.measure(&mut browser, rounds)?);
     }

@@ -80,7 +80,7 @@ pub(super) fn resumes_after_kill(browser: &mut Chromium, site: &Site) -> Result<
         page.evaluate(&format!("load({}).catch(() => {{}}), 0", json!(models.url())))?;
         let enough = site.byte_length / part;
         page.wait_for("a part of the file", LOAD_LIMIT, &format!("window.loaded > {enough}"))?;
-        drop(page);
+        page.close()?;
         sent += models.sent().1;
     }
     let report = site.load(browser, &models)?;
@@ -146,7 +146,7 @@ pub(super) fn notices_damage(browser: &mut Chromium, site: &Site) -> Result<()> 
     models.sent();
     let mut page = site.page(browser)?;
     flip_a_bit(&mut page)?;
-    drop(page);
+    page.close()?;
     site.load(browser, &models)?;
     let (_, sent) = models.sent();
     ensure!(sent > PROBE_BYTES && sent <= 2 << 20, "{sent} bytes were sent for one damaged chunk");
@@ -249,7 +249,7 @@ pub(super) fn lists_and_deletes(browser: &mut Chromium, site: &Site) -> Result<(
     let left = json!(other.url());
     holds(&mut page, &format!("listCached().then((files) => files.length === 1 && files[0].url === {left})"))?;
     holds(&mut page, &format!("cachedBytes().then((bytes) => bytes >= {length} && bytes < 1.01 * {length})"))?;
-    drop(page);
+    page.close()?;
     one.sent();
     site.load(browser, &one)?;
     ensure!(one.sent().1 >= length, "a deleted file is still used");
@@ -260,12 +260,12 @@ pub(super) fn clears_while_a_worker_is_open(browser: &mut Chromium, site: &Site)
     let models = site.models()?;
     let mut other = site.page(browser)?;
     other.evaluate("cachedBytes()")?; // starts its worker
-    drop(other);
+    other.close()?;
     for _ in 0..4 {
         let mut page = site.page(browser)?;
         page.evaluate(&format!("load({}).catch(() => {{}}), 0", json!(models.url())))?;
         page.wait_for("a part of the file", LOAD_LIMIT, "window.loaded > 4e6")?;
-        drop(page);
+        page.close()?;
         // The worker of the closed page may finish a write, which the second call deletes.
         let twice = "clearCache().then(() => new Promise((end) => setTimeout(end, 200))).then(clearCache)";
         let left = site.page(browser)?.evaluate(&format!("{twice}.then(cachedBytes)"))?;

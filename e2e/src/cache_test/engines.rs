@@ -9,6 +9,7 @@ use super::cases::PROBE_BYTES;
 use super::pages::Storage;
 use super::{Report, SCRIPT, Site};
 use crate::engine::Engine;
+use crate::failures;
 use crate::webdriver::Browser;
 use xtask::project::Project;
 
@@ -21,7 +22,8 @@ pub(super) fn run(project: &Project, package: &Path, weights: &Path, small: &Pat
                 continue; // all cases run in Chromium
             }
             let site = Site::new(package, if storage == Storage::Files { weights } else { small }, storage)?;
-            let cached = twice(&browser, &site, storage).with_context(|| format!("{engine}, cached in {storage}"))?;
+            let cached = twice(&browser, &site, storage);
+            let cached = failures::keep(cached, &browser, engine, &format!("cached in {storage}"))?;
             println!("  ok  {engine}, cached in {storage}: the second load reads {cached:.1} MB from the cache");
         }
     }

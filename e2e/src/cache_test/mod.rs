@@ -14,6 +14,7 @@ use weightstream_cli::serve::{Running, Server};
 
 use crate::cases::is_wanted;
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::page::Page;
 use xtask::demo::Traffic;
 use xtask::expected::{self, ExpectedTensor};
@@ -135,10 +136,11 @@ pub fn run(project: &Project) -> Result<()> {
 fn passes(browser: &mut Chromium, site: &Site, name: &str, case: TestCase) -> bool {
     let start = Instant::now();
     let outcome = case(browser, site).and_then(|()| clear_cache(browser, site));
+    let outcome = failures::keep(outcome, browser, "Chromium", &format!("{name}, cached in {}", site.storage));
     let seconds = start.elapsed().as_secs_f64();
     match &outcome {
         Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
-        Err(error) => println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}"),
+        Err(error) => println!("  FAILED  {seconds:>5.1} s  {error:#}"),
     }
     outcome.is_ok()
 }

@@ -40,7 +40,7 @@ fn no_workers(browser: &mut Chromium, site: &Site) -> Result<()> {
     for report in twice(&mut page, site, &models, "{}")? {
         ensure!(report.stats.cache_error.is_none(), "{:?}", report.stats.cache_error);
     }
-    drop(page);
+    page.close()?;
     // A page with workers finds, lists and deletes the same files.
     let mut page = site.page(browser)?;
     let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
@@ -206,7 +206,7 @@ fn private_windows(browser: &mut Chromium, site: &Site) -> Result<()> {
     }
     let left = page.evaluate("clearCache().then(cachedBytes)")?;
     ensure!(left == 0, "{left} bytes are left");
-    drop(page);
+    page.close()?;
     let mut page = site.page(browser)?;
     for report in twice(&mut page, site, &models, "{ cache: 'opfs' }")? {
         ensure!(report.stats.cache_error.is_none(), "in an ordinary window: {:?}", report.stats.cache_error);

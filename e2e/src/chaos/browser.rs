@@ -21,6 +21,7 @@ use super::random::Random;
 use super::{FAULT_PERCENTS, MAX_EXCESS_PERCENT};
 use crate::cache_test::pages::{Pages, Storage};
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::page::Page;
 use xtask::package;
 use xtask::project::Project;
@@ -121,7 +122,7 @@ pub fn run(project: &Project, seed: u64, first: u64, time: Duration) -> Result<(
         let mut scenario = Scenario { pages, is_strict, is_low_memory, model, server, random };
         let what = format!("scenario {number} of seed {seed}, cached in {storage}: {}", scenario.model.name);
         let browser = if is_low_memory { &mut low_memory } else { &mut browser };
-        scenario.run(browser, &mut totals).with_context(|| what)?;
+        failures::keep(scenario.run(browser, &mut totals), browser, "Chromium", &what)?;
         totals.low_memory += u64::from(is_low_memory);
         totals.scenarios += 1;
     }

@@ -14,6 +14,7 @@ use xtask::project::Project;
 use xtask::{package, sources};
 
 use crate::chromium::Chromium;
+use crate::failures;
 use crate::page::SOON;
 use fences::{Example, Fence, Kind};
 
@@ -104,7 +105,8 @@ fn run_all(project: &Project, package: &Path, folder: &Path, examples: &[Example
         let mut page = browser.new_page()?;
         page.open(&format!("{}/index.html", server.url()))?;
         page.wait_for("the files of the documentation", SOON, "globalThis.isReady")?;
-        let failed = page.evaluate(&format!("({RUN})({})", json!(format!("/examples/{file}"))))?;
+        let failed = page.evaluate(&format!("({RUN})({})", json!(format!("/examples/{file}"))));
+        let failed = failures::keep(failed, &mut page, "Chromium", &file)?;
         for failure in failed.as_array().context("the page returned no list of failures")? {
             let text = failure.get("text").and_then(Value::as_str).unwrap_or_default();
             let line = failure.get("line").and_then(Value::as_u64).unwrap_or(example.line as u64);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use weightstream_cli::serve::Server;
 use xtask::project::Project;
@@ -10,6 +10,7 @@ use xtask::project::Project;
 use super::report::{self, Lacks};
 use super::sample::{self, Sample};
 use crate::engine::Engine;
+use crate::failures;
 use crate::webdriver::Browser;
 
 pub(super) fn load_in_workers(project: &Project, app: &Path, sample: &Sample) -> Result<()> {
@@ -21,7 +22,7 @@ pub(super) fn load_in_workers(project: &Project, app: &Path, sample: &Sample) ->
             let found =
                 browser.evaluate(&format!("checkIn({kind:?}, {}, {})", json!(sample.url()), json!(sample::MATRIX)));
             let checked = found.and_then(|found| report::check(found, sample, lacks(engine, kind)));
-            checked.with_context(|| format!("in a {kind} worker of {engine}"))?;
+            failures::keep(checked, &browser, engine, &format!("{kind} worker"))?;
         }
         println!("{engine}: a dedicated, a shared and a service worker load the sample");
     }

@@ -12,6 +12,8 @@ use super::sample::{self, Sample};
 use super::{bundlers, dev_server};
 use crate::chromium::Chromium;
 use crate::engine::Engine;
+use crate::failures;
+use crate::page::Page;
 use crate::webdriver::Browser;
 use xtask::project::Project;
 
@@ -29,7 +31,7 @@ pub(super) fn load_everywhere(project: &Project, app: &Path, sample: &Sample) ->
             browser.open(&format!("{}/{name}", server.url()))?;
             let loaded =
                 browser.evaluate(&call(sample)).and_then(|found| report::check(found, sample, Lacks::default()));
-            loaded.with_context(|| format!("{name} in {engine}"))?;
+            failures::keep(loaded, &browser, engine, name)?;
         }
         println!("{engine}: {} apps load the sample", bundlers::APPS.len() + 1);
     }
@@ -55,6 +57,10 @@ pub(super) fn load_in_dev_servers(app: &Path, tools: &Path, sample: &Sample) -> 
 /// Opens the page of an app in Chromium, which must report neither errors nor warnings.
 pub(super) fn check_page(browser: &mut Chromium, url: &str, sample: &Sample) -> Result<()> {
     let mut page = browser.new_page()?;
+    failures::keep(loads_sample(&mut page, url, sample), &mut page, "Chromium", url)
+}
+
+fn loads_sample(page: &mut Page, url: &str, sample: &Sample) -> Result<()> {
     page.open(url)?;
     page.wait_for("the app to start", crate::page::SOON, "globalThis.check")?;
     let found = page.evaluate(&call(sample))?;

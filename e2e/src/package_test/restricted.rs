@@ -11,6 +11,7 @@ use xtask::project::Project;
 use super::report::{self, Lacks};
 use super::sample::{self, Sample};
 use crate::engine::Engine;
+use crate::failures;
 use crate::webdriver::Browser;
 
 const EVERYTHING: Lacks = Lacks { cache: None, workers: None };
@@ -57,21 +58,27 @@ pub(super) fn load_where_not_all_is_allowed(project: &Project, app: &Path, sampl
         };
         let check = |page: &str, is_sandboxed: bool, lacks: Lacks| {
             let checked = load(page, is_sandboxed).and_then(|found| report::check(found, sample, lacks));
-            checked.with_context(|| format!("{page} in {engine}"))
+            failures::keep(checked, &browser, engine, page)
         };
         browser.open(&format!("{}/app/frames.html", server.url()))?;
         LOADING.iter().try_for_each(|(page, lacks)| check(page, false, *lacks))?;
         SANDBOXED.iter().try_for_each(|(page, lacks)| check(page, true, *lacks))?;
         for (page, wanted) in FAILING {
-            let found = load(page, false)?;
-            let error = found.get("error").and_then(Value::as_str).unwrap_or_default();
-            let blocked = found.get("blocked").and_then(Value::as_u64);
-            ensure!(page == "no-wasm" || blocked == Some(1), "{page} in {engine}: requests are repeated: {found}");
-            ensure!(wanted.split('…').all(|part| error.contains(part)), "{page} in {engine}: {found}");
+            let checked = load(page, false).and_then(|found| fails(page, wanted, &found));
+            failures::keep(checked, &browser, engine, page)?;
         }
         browser.open(&format!("{}/app/frames.html", isolated.url()))?;
         check("none", false, EVERYTHING).context("isolated from other origins")?;
         println!("{engine}: {} restricted pages load the sample or report why not", LOADING.len() + FAILING.len() + 3);
     }
+    Ok(())
+}
+
+/// Checks that the sample could not be loaded, and why.
+fn fails(page: &str, wanted: &str, found: &Value) -> Result<()> {
+    let error = found.get("error").and_then(Value::as_str).unwrap_or_default();
+    let blocked = found.get("blocked").and_then(Value::as_u64);
+    ensure!(page == "no-wasm" || blocked == Some(1), "requests are repeated: {found}");
+    ensure!(wanted.split('…').all(|part| error.contains(part)), "{found}");
     Ok(())
 }

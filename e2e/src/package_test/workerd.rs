@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use xtask::project::Project;
 use xtask::{command, npm};
 
@@ -14,6 +14,7 @@ use super::report::{self, Lacks};
 use super::sample::{self, Sample};
 use super::servers;
 use crate::chromium::Chromium;
+use crate::failures;
 
 const PROGRAM: &str = "@cloudflare/workerd-linux-64/bin/workerd";
 
@@ -56,6 +57,7 @@ pub(super) fn load_in_workerd(project: &Project, app: &Path, tools: &Path, sampl
     let mut browser = Chromium::launch()?;
     let mut page = browser.new_page()?;
     page.open(&format!("{}?url={}&matrix={}", server.url(), sample.url(), sample::MATRIX))?;
-    let report = page.evaluate("JSON.parse(document.body.innerText)")?;
-    report::check(report, sample, LACKS).context("in workerd")
+    let report = page.evaluate("JSON.parse(document.body.innerText)");
+    let checked = report.and_then(|report| report::check(report, sample, LACKS));
+    failures::keep(checked, &mut page, "Chromium", "workerd")
 }

@@ -12,6 +12,7 @@ use weightstream_cli::serve::Server;
 
 use super::{IN_THE_PAGE, NativeResult, compare};
 use crate::engine::Engine;
+use crate::failures;
 use crate::webdriver::Browser;
 use xtask::project::Project;
 use xtask::split;
@@ -47,7 +48,8 @@ pub(super) fn test(
         if loaded.get("message").and_then(Value::as_str).is_some_and(|message| message.contains(REFUSAL)) {
             need_more.insert(&**path);
         } else {
-            compare(&loaded, native).with_context(|| format!("{path} with the main part alone"))?;
+            let compared = compare(&loaded, native).context("with the main part alone");
+            failures::keep(compared, &browser, Engine::Chromium, path)?;
         }
     }
     let found: String = need_more.iter().map(|path| format!("{path}\n")).collect();

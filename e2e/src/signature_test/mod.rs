@@ -20,6 +20,7 @@ use weightstream_cli::serve::Server;
 
 use crate::cases;
 use crate::engine::Engine;
+use crate::failures;
 use crate::python::{self, Python};
 use crate::webdriver::Browser;
 use xtask::package;
@@ -68,11 +69,11 @@ pub fn run(project: &Project) -> Result<()> {
         let page = Page { browser: Browser::launch(project, engine)?, engine, site: site.url(), signed: &signed };
         page.browser.open(&format!("{}/", page.site))?;
         for (name, check) in CHECKS.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
-            check(&page).with_context(|| format!("{engine}: {name}"))?;
+            failures::keep(check(&page), &page.browser, engine, name)?;
         }
         // Automated windows of WebKitGTK have no cache that lasts.
         if engine != Engine::WebKit {
-            verifies_what_is_cached(&page).with_context(|| format!("{engine}: a cached model"))?;
+            failures::keep(verifies_what_is_cached(&page), &page.browser, engine, "a cached model")?;
         }
         println!("{engine}: {} tests of signed models passed", CHECKS.len());
     }

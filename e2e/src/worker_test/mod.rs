@@ -13,6 +13,7 @@ use weightstream_cli::serve::Server;
 use crate::cases;
 use crate::crash_test;
 use crate::engine::Engine;
+use crate::failures;
 use crate::parity;
 use crate::trap_test::traps::bytes::{Apr, Entry, noise};
 use crate::webdriver::Browser;
@@ -71,10 +72,11 @@ fn run_engine(project: &Project, engine: Engine, url: &str) -> Result<()> {
     let page = Page { browser: Browser::launch(project, engine)?, origin: url.to_owned() };
     let cases = CASES.iter().chain(&in_worker::CASES).filter(|(name, _)| cases::is_wanted(name));
     for (name, check) in cases.clone() {
-        check(&page).with_context(|| format!("{engine}: {name}"))?;
+        failures::keep(check(&page), &page.browser, engine, name)?;
     }
-    let (files, tasks) = every_fixture(&page, &fixtures).with_context(|| engine.to_string())?;
-    let loader_files = in_worker::every_fixture(&page, &fixtures).with_context(|| format!("{engine}, in a worker"))?;
+    let (files, tasks) = failures::keep(every_fixture(&page, &fixtures), &page.browser, engine, "every fixture")?;
+    let in_worker = in_worker::every_fixture(&page, &fixtures);
+    let loader_files = failures::keep(in_worker, &page.browser, engine, "every fixture in a worker")?;
     println!(
         "{engine}: {} test cases passed; {files} files identical to mmap with {tasks} worker tasks; \
          {loader_files} with loaders in workers",

@@ -11,7 +11,7 @@
 //!
 //! The speed of the disk does not matter, because `getSize()` does not access it.
 
-use super::opfs::Directory;
+use super::opfs::{Directory, IfMissing};
 use super::storage::Storage;
 use crate::browser::navigator::navigator;
 use crate::browser::timer::now_ms;
@@ -43,7 +43,7 @@ async fn measure() -> Result<bool> {
     let directory = Directory::root().await?;
     let name = format!("weightstream-{:x}", (Math::random() * 2f64.powi(53)) as u64);
     let no_file = || Error::new(ErrorKind::Io, "the browser's storage failed (a new file does not exist)");
-    let mut file = directory.file(&name, true).await?.ok_or_else(no_file)?;
+    let mut file = directory.file(&name, IfMissing::Create).await?.ok_or_else(no_file)?;
     let mut is_slow = true;
     for _ in 0..ROUNDS {
         let start = now_ms();

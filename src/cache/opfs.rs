@@ -30,6 +30,13 @@ pub(super) struct Entry {
     file: Blob,
 }
 
+/// What opening a file does if it does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfMissing {
+    Create,
+    Skip,
+}
+
 /// A directory in OPFS.
 #[derive(Debug)]
 pub(super) struct Directory(DirectoryHandle);
@@ -54,13 +61,13 @@ impl Directory {
         Ok(Directory(settled(storage.get_directory()).await?.unchecked_into()))
     }
 
-    /// Opens a file with exclusive access. `None` if it does not exist and `create_file` is false.
-    pub(super) async fn file(&self, name: &str, create_file: bool) -> Result<Option<SyncFile>> {
-        let options = if create_file { create()? } else { Object::new() };
+    /// Opens a file with exclusive access. `None` if it does not exist and is not created.
+    pub(super) async fn file(&self, name: &str, if_missing: IfMissing) -> Result<Option<SyncFile>> {
+        let options = if if_missing == IfMissing::Create { create()? } else { Object::new() };
         let file = JsFuture::from(self.0.get_file_handle(name, &options).map_err(storage_error)?).await;
         let file: FileHandle = match file {
             Ok(file) => file.unchecked_into(),
-            Err(cause) if !create_file && has_name(&cause, "NotFoundError") => return Ok(None),
+            Err(cause) if if_missing == IfMissing::Skip && has_name(&cause, "NotFoundError") => return Ok(None),
             Err(cause) => return Err(storage_error(cause)),
         };
         let handle = retry_while_open(|| file.create_sync_access_handle()).await.map_err(storage_error)?;

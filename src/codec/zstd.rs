@@ -106,6 +106,15 @@ enum Step {
     Checksum,
 }
 
+/// How far input is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// All of it.
+    Consumed,
+    /// Up to the first block with output.
+    OneBlock,
+}
+
 impl Zstd {
     /// Creates the decoder of a component.
     pub fn of(component: &Component) -> Self {
@@ -150,7 +159,7 @@ impl Zstd {
     /// decodes to more bytes than is allowed; `UNSUPPORTED` if it needs a dictionary; `CHECKSUM` if its checksum does
     /// not match; errors of `emit`.
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.advance(input, emit, false).map(drop)
+        self.advance(input, emit, Until::Consumed).map(drop)
     }
 
     /// See [`Decoder::push_some`](super::Decoder::push_some). Calls `emit` for at most one block.
@@ -158,29 +167,24 @@ impl Zstd {
     /// # Errors
     /// As for [`Zstd::push`].
     pub fn push_some(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
-        self.advance(input, emit, true)
+        self.advance(input, emit, Until::OneBlock)
     }
 
     /// Consumes all input, or up to the first block with output. Returns the number of consumed bytes.
-    fn advance(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>, one_block: bool) -> Result<usize> {
+    fn advance(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>, until: Until) -> Result<usize> {
         if all.len() as u64 > self.stored_left {
             return Err(malformed("there are more bytes than its zstd frames should have"));
         }
         self.has_emitted = false;
         let mut input = all;
-        let outcome = self.take_steps(&mut input, emit, one_block);
+        let outcome = self.take_steps(&mut input, emit, until);
         let consumed = all.len() - input.len();
         self.stored_left -= consumed as u64;
         outcome.map(|()| consumed)
     }
 
-    fn take_steps(
-        &mut self,
-        input: &mut &[u8],
-        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
-        one_block: bool,
-    ) -> Result<()> {
-        while !(one_block && self.has_emitted) {
+    fn take_steps(&mut self, input: &mut &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>, until: Until) -> Result<()> {
+        while !(until == Until::OneBlock && self.has_emitted) {
             if let Step::Skipped(left) = &mut self.step {
                 let (skipped, rest) = input.split_at(input.len().min(usize::try_from(*left).unwrap_or(usize::MAX)));
                 *input = rest;

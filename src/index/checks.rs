@@ -11,7 +11,7 @@ use crate::sorting::sort;
 /// # Errors
 /// `FORMAT` for a duplicate name or an overlap; `TRUNCATED` for a component that ends after `data_end`.
 pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
-    check(tensors, data_end, false)
+    check(tensors, data_end, Equal::Overlap)
 }
 
 /// Like [`check_tensors`], for formats in which components may share exactly the same range, as tied weights do.
@@ -19,7 +19,7 @@ pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Re
 /// # Errors
 /// The errors of [`check_tensors`].
 pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
-    check(tensors, data_end, true)
+    check(tensors, data_end, Equal::AreTied)
 }
 
 /// The first of the ascending offsets `starts` that is greater than `start`. A tensor at `start` whose dtype has no
@@ -28,7 +28,14 @@ pub(crate) fn next_start(starts: &[u64], start: u64) -> Option<u64> {
     starts.get(starts.partition_point(|&other| other <= start)).copied()
 }
 
-fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
+/// What components of exactly the same range are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Equal {
+    Overlap,
+    AreTied,
+}
+
+fn check(tensors: &mut [Tensor], data_end: Option<u64>, equal: Equal) -> Result<()> {
     sort(tensors, |tensor| (tensor.first_byte(), u64::from(tensor.stored_length() > 0), 0));
     let name_at = &|at: usize| tensors.get(at).map_or("", |tensor| tensor.name.as_str());
     if let Some(duplicate) = NameIndex::new(tensors.len(), name_at).duplicate(name_at) {
@@ -45,7 +52,7 @@ fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Re
     }
     let mut ranges: Vec<_> = components().filter(|(_, range)| !range.is_empty()).collect();
     sort(&mut ranges, |(_, range)| (range.start, range.end, 0));
-    if may_be_tied {
+    if equal == Equal::AreTied {
         ranges.dedup_by_key(|(_, range)| range.clone());
     }
     for pair in ranges.windows(2) {

@@ -190,7 +190,9 @@ impl<S: ModelSource> FileReader<S> {
             filled.map_err(|e| self.file.reject_if_corrupt(e))?;
             self.update(into, at.start..at.start + count)?;
         }
-        self.compare_at_end(count == 0)?;
+        if count == 0 || self.position() >= self.end {
+            self.compare()?;
+        }
         Ok(count)
     }
 
@@ -219,11 +221,13 @@ impl<S: ModelSource> FileReader<S> {
         let chunk = if limit == 0 { Ok(None) } else { self.reading.chunk(limit).await };
         let length = chunk.map_err(|e| self.file.reject_if_corrupt(e))?.map_or(0, |chunk| chunk.length);
         let Some(buffer) = self.reading.take_chunk().filter(|_| length > 0) else {
-            self.compare_at_end(true)?;
+            self.compare()?;
             return Ok(None);
         };
         self.update(&buffer, 0..length)?;
-        self.compare_at_end(false)?;
+        if self.position() >= self.end {
+            self.compare()?;
+        }
         Ok(Some((buffer, length)))
     }
 
@@ -235,11 +239,8 @@ impl<S: ModelSource> FileReader<S> {
         })
     }
 
-    /// Compares the digest once the last byte was read. `is_end` says so for a file of unknown length.
-    fn compare_at_end(&mut self, is_end: bool) -> Result<()> {
-        if !is_end && self.position() < self.end {
-            return Ok(());
-        }
+    /// Compares the digest, after the last byte.
+    fn compare(&mut self) -> Result<()> {
         let Some((hasher, stated)) = self.hasher.take() else { return Ok(()) };
         let range = 0..self.position();
         let wrong = |mut error: Error| {

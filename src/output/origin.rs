@@ -146,7 +146,7 @@ pub(crate) fn restore_given(metadata: &mut Metadata, format: &str) {
     if let Some(record) = metadata.get(KEY).and_then(|value| Some(as_object(value)?.into_owned()))
         && record.get("format").is_some_and(|from| from == format)
     {
-        undo(metadata, &record, false);
+        undo(metadata, &record);
     }
 }
 
@@ -167,7 +167,10 @@ pub(crate) fn restore(metadata: &mut Metadata, from: &str, format: &'static str)
                 if from == "gguf" {
                     leave_out_types(metadata, record);
                 }
-                undo(metadata, record, from == "apr");
+                if from == "apr" {
+                    restore_apr(metadata);
+                }
+                undo(metadata, record);
                 from = record.get("format").and_then(Value::as_str).unwrap_or_default();
             }
             return found;
@@ -186,12 +189,14 @@ fn leave_out_types(metadata: &mut Metadata, record: &Map<String, Value>) {
     }
 }
 
-fn undo(metadata: &mut Metadata, record: &Map<String, Value>, is_apr: bool) {
+fn restore_apr(metadata: &mut Metadata) {
     metadata.shift_remove(KEY);
-    if is_apr {
-        flatten(metadata);
-        metadata.shift_remove(FOREIGN_KEY); // what the caller replaced
-    }
+    flatten(metadata);
+    metadata.shift_remove(FOREIGN_KEY); // what the caller replaced
+}
+
+fn undo(metadata: &mut Metadata, record: &Map<String, Value>) {
+    metadata.shift_remove(KEY);
     // Removed in one pass: a forged record may list any number of keys.
     let added: HashSet<_> = keys(record, "added").collect();
     metadata.retain(|key, _| !added.contains(key.as_str()));

@@ -150,7 +150,8 @@ impl HttpSource {
                 let error = Error::new(ErrorKind::Http, what);
                 return Err(error.advise("Use a host that serves all files over https."));
             }
-            let response = self.send(&url, is_trusted, header.clone()).await?;
+            let headers = is_trusted.then_some(&self.shared.headers);
+            let response = self.send(&url, headers, header.clone()).await?;
             match redirect_target(&response, &url)? {
                 Some(target) => url = target,
                 None => return Ok(response),
@@ -159,10 +160,10 @@ impl HttpSource {
         Err(Error::new(ErrorKind::Http, format!("the server redirects more than {MAX_REDIRECTS} times")))
     }
 
-    async fn send(&self, url: &Url, is_trusted: bool, header: Option<Header>) -> Result<Response> {
+    async fn send(&self, url: &Url, headers: Option<&HeaderMap>, header: Option<Header>) -> Result<Response> {
         let mut request = self.shared.client.get(url.clone());
-        if is_trusted {
-            request = request.headers(self.shared.headers.clone());
+        if let Some(headers) = headers {
+            request = request.headers(headers.clone());
         }
         // A range of an encoded file cannot be decoded.
         request = request.header(header::ACCEPT_ENCODING, "identity");

@@ -34,11 +34,10 @@ impl PartUrls {
     /// `UNSUPPORTED` if the URL has no folder, as `data:` URLs; `INVALID_ARGUMENT` if the function returns something
     /// else than a URL; those of the function.
     pub(crate) fn url_of<T>(&self, url: &str, path: &str, join: impl Fn(&str) -> Option<T>) -> Result<T> {
-        let part = match self {
-            PartUrls::KeepQuery | PartUrls::Map(_) => part_url(url, path, true),
-            PartUrls::DropQuery => part_url(url, path, false),
-        };
-        let part = part.ok_or_else(|| unresolved(path))?;
+        let (mut part, query) = part_url(url, path).ok_or_else(|| unresolved(path))?;
+        if !matches!(self, PartUrls::DropQuery) {
+            part.push_str(query);
+        }
         if let PartUrls::Map(map) = self
             && let Some(mapped) = map(path, &part)?
         {
@@ -76,12 +75,12 @@ fn no_url(mapped: &str, path: &str) -> Error {
     error.advise("Return an absolute URL, or one that is relative to the opened URL.")
 }
 
-fn part_url(url: &str, path: &str, keeps_query: bool) -> Option<String> {
+/// The URL of a file without its query, and the query of the opened URL.
+fn part_url<'a>(url: &'a str, path: &str) -> Option<(String, &'a str)> {
     let (folder, _, query) = divide(url)?;
     let separator = if folder.ends_with('/') { "/" } else { SEPARATOR };
     let segments: Vec<_> = path.split('/').map(names::encoded_segment).collect();
-    let query = if keeps_query { query } else { "" };
-    Some(format!("{folder}{}{query}", segments.join(separator)))
+    Some((format!("{folder}{}", segments.join(separator)), query))
 }
 
 /// Divides a URL into that of the folder, with its separator, the encoded name of the file, and the query with its

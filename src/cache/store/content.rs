@@ -3,7 +3,7 @@
 use super::super::backend::ContentLocation;
 use super::{CONTENTS, OpenContentIndex, Store, name_of, now_ms};
 use crate::cache::content_index::{ContentId, ContentIndex, Location};
-use crate::cache::opfs::SyncFile;
+use crate::cache::opfs::{IfMissing, SyncFile};
 use crate::error::Result;
 use std::ops::Range;
 
@@ -17,11 +17,11 @@ impl Store {
         range: Range<u64>,
     ) -> Result<()> {
         let name = name_of(url);
-        let open = self.open(&name, false).await?.filter(|open| open.version.as_deref() == Some(version));
+        let open = self.open(&name, IfMissing::Skip).await?.filter(|open| open.version.as_deref() == Some(version));
         let Some(generation) = open.and_then(|open| open.log.generation()) else { return Ok(()) };
         let Ok(log) = name.as_bytes().try_into() else { return Ok(()) };
         let location = Location { log, generation, start: range.start, byte_length: range.end - range.start };
-        match self.contents(true).await? {
+        match self.contents(IfMissing::Create).await? {
             Some(list) => list.add(*content, location),
             None => Ok(()),
         }
@@ -34,7 +34,7 @@ impl Store {
     ) -> Result<Vec<Option<ContentLocation>>> {
         let mut found = Vec::new();
         for content in contents {
-            let location = match (content, self.contents(false).await?) {
+            let location = match (content, self.contents(IfMissing::Skip).await?) {
                 (Some(content), Some(list)) => list.find(content).copied(),
                 _ => None,
             };
@@ -46,10 +46,10 @@ impl Store {
         Ok(found)
     }
 
-    async fn contents(&mut self, create_file: bool) -> Result<Option<&mut ContentIndex<SyncFile>>> {
+    async fn contents(&mut self, if_missing: IfMissing) -> Result<Option<&mut ContentIndex<SyncFile>>> {
         if self.contents.is_none() {
             let lock = self.lock(CONTENTS).await?;
-            let Some(file) = self.directory.file(CONTENTS, create_file).await? else { return Ok(None) };
+            let Some(file) = self.directory.file(CONTENTS, if_missing).await? else { return Ok(None) };
             self.contents = Some(OpenContentIndex { list: ContentIndex::open(file)?, _lock: lock });
         }
         Ok(self.contents.as_mut().map(|contents| &mut contents.list))
@@ -62,7 +62,8 @@ impl Store {
             return Ok(None); // the content was not found there before
         }
         let name = String::from_utf8_lossy(&location.log).into_owned();
-        let open = self.open(&name, false).await?.filter(|open| open.log.generation() == Some(location.generation));
+        let open =
+            self.open(&name, IfMissing::Skip).await?.filter(|open| open.log.generation() == Some(location.generation));
         Ok(open.and_then(|open| {
             open.log.touch(now_ms()).ok()?; // counts as used, although under another URL
             let (url, version) = (open.log.description()?.url.as_str(), open.version.as_deref()?);

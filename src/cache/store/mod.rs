@@ -11,7 +11,7 @@ use super::backend::{CacheBackend, CachedFile, ContentLocation};
 use super::content_index::{ContentId, ContentIndex};
 use super::log::{self, Description, Found, Log, MAX_HEADER_BYTES};
 use super::memory;
-use super::opfs::{Directory, Entry, SyncFile, storage_error};
+use super::opfs::{Directory, Entry, IfMissing, SyncFile, storage_error};
 use super::record::{name_of, read_identity, write_identity};
 use crate::browser::lock::Lock;
 use crate::browser::timer::pause;
@@ -83,7 +83,7 @@ impl CacheBackend for Store {
     }
 
     async fn version(&mut self, url: &str) -> Result<Option<String>> {
-        let Some(open) = self.open(&name_of(url), false).await? else { return Ok(None) };
+        let Some(open) = self.open(&name_of(url), IfMissing::Skip).await? else { return Ok(None) };
         open.log.touch(now_ms())?;
         Ok(open.version.clone())
     }
@@ -96,7 +96,8 @@ impl CacheBackend for Store {
         end_of_interest: u64,
         buffer: &ArrayBuffer,
     ) -> Result<(u64, u64)> {
-        let open = self.open(&name_of(url), false).await?.filter(|open| open.version.as_deref() == Some(version));
+        let open =
+            self.open(&name_of(url), IfMissing::Skip).await?.filter(|open| open.version.as_deref() == Some(version));
         let Some(open) = open else { return Ok((0, end_of_interest)) };
         let into = Uint8Array::new(buffer);
         let Range { mut start, end } = range;
@@ -135,7 +136,7 @@ impl CacheBackend for Store {
     async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
         let name = name_of(url);
         if let Some(version) = version {
-            let open = self.open(&name, false).await?;
+            let open = self.open(&name, IfMissing::Skip).await?;
             if open.is_none_or(|open| open.version.as_deref() != Some(version)) {
                 return Ok(());
             }
@@ -212,10 +213,10 @@ impl Store {
         open.log.append(start, bytes)
     }
 
-    async fn open(&mut self, name: &str, create_file: bool) -> Result<Option<&mut Open>> {
+    async fn open(&mut self, name: &str, if_missing: IfMissing) -> Result<Option<&mut Open>> {
         if !self.open.contains_key(name) {
             let lock = self.lock(name).await?;
-            let Some(file) = self.directory.file(name, create_file).await? else { return Ok(None) };
+            let Some(file) = self.directory.file(name, if_missing).await? else { return Ok(None) };
             let log = Log::open(file)?;
             let version = log.description().map(|description| write_identity(&description.identity));
             if self.open.len() >= MAX_OPEN

@@ -72,7 +72,9 @@ struct Transport<'a>(&'a HttpSource);
 impl hub::Transport for Transport<'_> {
     async fn get(&self, url: &str, accept: &str) -> Result<Reply> {
         let mut url = parse_url(url)?;
-        let send = async |url: &Url| self.0.send(url, true, Some((header::ACCEPT, accept.to_owned()))).await;
+        let send = async |url: &Url| {
+            self.0.send(url, Some(&self.0.shared.headers), Some((header::ACCEPT, accept.to_owned()))).await
+        };
         self.0.check_origin(&url)?;
         let mut response = send(&url).await?;
         for _ in 0..MAX_REDIRECTS {

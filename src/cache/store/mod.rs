@@ -201,7 +201,7 @@ impl CacheBackend for Store {
 
 impl Store {
     async fn append(&mut self, url: &str, name: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
-        let Some(open) = self.open(name, true).await? else { return Ok(()) };
+        let Some(open) = self.open(name, IfMissing::Create).await? else { return Ok(()) };
         if open.version.as_deref() != Some(version) {
             let identity = read_identity(version);
             let generation = (Math::random() * 2f64.powi(53)) as u64;

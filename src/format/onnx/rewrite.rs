@@ -157,7 +157,7 @@ impl Rewriter<'_, '_> {
             InitializerStorage::Kept => {}
             InitializerStorage::Inline(bytes) => put_bytes(&mut out, field::RAW_DATA, &bytes),
             InitializerStorage::External { location, bytes, .. } => {
-                put_external(&mut out, &location, &bytes);
+                put_external(&mut out, location, &bytes);
             }
         }
         Ok(out)

@@ -144,6 +144,7 @@
 extern crate self as weightstream; // code shared with the tests in `tests/` uses this name
 
 mod algorithm;
+mod api;
 #[cfg(target_arch = "wasm32")]
 mod browser;
 #[cfg(any(all(feature = "web-workers", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
@@ -152,32 +153,32 @@ mod codec;
 mod cursor;
 mod deferred;
 mod digest;
-pub mod dtype;
-pub mod error;
+mod dtype;
+mod error;
 mod fields;
 pub mod format;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
-pub mod hub;
+mod hub;
 mod identity;
-pub mod index;
+mod index;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod js;
-pub mod loader;
+mod loader;
+mod location;
 mod long_array;
 mod model;
 mod name_index;
-#[doc(hidden)] // shared with the command line
-pub mod names;
-pub mod native;
+mod names;
+mod native;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod output;
 mod plan;
-pub mod progress;
+mod progress;
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 pub mod publish;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
-pub mod retry;
+mod retry;
 mod setters;
 pub mod signature;
 mod similar_names;
@@ -190,7 +191,7 @@ mod status;
 mod testing;
 mod trust;
 mod values;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
 pub mod web;
 mod window;
 #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
@@ -198,7 +199,23 @@ mod workers;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod write;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use api::StreamingLoader;
+pub use api::{
+    Element, LoadRequest, LoadedComponent, LoadedTensor, Model, OpenOptions, Progress, SourceModel, StreamRequest,
+    TensorStream,
+};
+pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
+pub use index::{Algorithm, Component, Digest, Layout, Metadata, Tensor};
+pub use loader::{ModelMetadata, Stats, Verified};
+pub use retry::RetryPolicy;
+
+/// Models with blocking calls, natively.
+#[cfg(not(target_arch = "wasm32"))]
+pub mod blocking {
+    pub use crate::api::blocking::{Model, TensorIterator};
+}
 
 /// The Rust code blocks of the guides.
 #[cfg(all(doctest, feature = "http", feature = "write", not(target_arch = "wasm32")))]
@@ -212,20 +229,61 @@ mod guides {
     mod signatures {}
 }
 
-/// Parsers, decoders and the interface of worker threads, for this repository's own tests, fuzz targets and benchmarks,
-/// which are other crates. It is not part of the public API and may change in any version.
+/// Parts of the crate for this repository's own command line, bindings, tests, fuzz targets and benchmarks, which are
+/// other crates. They are not part of the public API and may change in any version.
 #[doc(hidden)]
 pub mod internals {
     pub mod codec {
         pub use crate::codec::*;
     }
+    pub mod dtype {
+        pub use crate::dtype::*;
+    }
+    pub mod error {
+        pub use crate::error::*;
+    }
     pub mod format {
         pub use crate::format::*;
+    }
+    #[cfg(any(feature = "http", target_arch = "wasm32"))]
+    pub mod hub {
+        pub use crate::hub::*;
+    }
+    pub mod index {
+        pub use crate::index::*;
+    }
+    pub mod loader {
+        pub use crate::loader::*;
+    }
+    pub mod location {
+        pub use crate::location::*;
+    }
+    pub mod names {
+        pub use crate::names::*;
+    }
+    pub mod native {
+        pub use crate::native::*;
     }
     pub mod pool {
         pub use crate::loader::{Job, Outcome, Pool, Received, Task, TaskError, Work};
     }
+    pub mod progress {
+        pub use crate::progress::*;
+    }
+    pub mod retry {
+        pub use crate::retry::*;
+    }
+    pub mod signature {
+        pub use crate::signature::*;
+    }
+    pub mod source {
+        pub use crate::source::*;
+    }
     pub mod window {
         pub use crate::window::*;
+    }
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub mod write {
+        pub use crate::write::*;
     }
 }

@@ -170,6 +170,7 @@ mod model;
 mod name_index;
 mod names;
 mod native;
+mod on_progress;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod output;
 mod plan;
@@ -202,13 +203,14 @@ pub mod write;
 #[cfg(not(target_arch = "wasm32"))]
 pub use api::StreamingLoader;
 pub use api::{
-    Element, LoadRequest, LoadedComponent, LoadedTensor, Model, OpenOptions, Progress, SourceModel, StreamRequest,
+    Element, LoadRequest, LoadedComponent, LoadedTensor, Model, OpenOptions, SourceModel, StreamRequest,
     TensorStream,
 };
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
 pub use index::{Algorithm, Component, Digest, Layout, Metadata, Tensor};
 pub use loader::{ModelMetadata, Stats, Verified};
+pub use on_progress::Progress;
 pub use retry::RetryPolicy;
 
 /// Models with blocking calls, natively.
@@ -285,5 +287,6 @@ pub mod internals {
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     pub mod write {
         pub use crate::write::*;
+        pub use crate::write::{convert_with as convert, extract_with as extract_npy};
     }
 }

@@ -7,8 +7,8 @@ mod corpus;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use weightstream::error::Error;
-use weightstream::index::Parsed;
+use weightstream::Error;
+use weightstream::internals::index::Parsed;
 use weightstream::internals::format;
 use weightstream::internals::window::{Stop, Window};
 

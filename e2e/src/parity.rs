@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Number, Value, json};
 use sha2::{Digest, Sha256};
-use weightstream::index::{Component, Tensor};
-use weightstream::native::{Reader, StreamingLoader};
+use weightstream::internals::index::{Component, Tensor};
+use weightstream::internals::native::Reader;
 use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;

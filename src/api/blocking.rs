@@ -49,8 +49,14 @@ pub struct Model {
 #[derive(Debug, Clone)]
 pub(super) enum Reading {
     Local(Arc<LocalModel>),
-    #[cfg_attr(not(feature = "write"), allow(dead_code, reason = "conversions open the model again"))]
-    Remote { model: model::Model, place: Place, options: OpenOptions },
+    Remote {
+        model: model::Model,
+        /// Conversions open the model again: they read it on the thread of the caller.
+        #[cfg(feature = "write")]
+        url: String,
+        #[cfg(feature = "write")]
+        options: OpenOptions,
+    },
 }
 
 impl Model {
@@ -213,9 +219,16 @@ impl OpenOptions {
                 let files = ModelFiles::Disk(path, Arc::new(reader.versions()));
                 Model::local(reader, files, self)
             }
-            place @ Place::Url(_) => {
-                let model = block_on(model::Model::open_with(location.as_ref(), self.clone()))?;
-                Ok(Model { reading: Reading::Remote { model, place, options: self } })
+            Place::Url(url) => {
+                let model = block_on(model::Model::open_with(Path::new(&url), self.clone()))?;
+                let reading = Reading::Remote {
+                    model,
+                    #[cfg(feature = "write")]
+                    url,
+                    #[cfg(feature = "write")]
+                    options: self,
+                };
+                Ok(Model { reading })
             }
         }
     }

@@ -3,13 +3,13 @@
 use super::block_on::block_on;
 use super::options::OpenOptions;
 use super::place::open_files;
-use super::progress::OnProgress;
 use super::request::LoadRequest;
 use super::tensor::LoadedTensor;
 use super::thread::ModelThread;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Loaded, Verified};
 use crate::native::{self, ModelFiles, Reader};
+use crate::on_progress::OnProgress;
 use futures::future::FutureExt;
 use std::sync::{Arc, OnceLock};
 

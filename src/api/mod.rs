@@ -5,6 +5,8 @@ mod block_on;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) mod blocking;
 mod element;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+mod input;
 #[cfg(not(target_arch = "wasm32"))]
 mod local;
 #[cfg(not(target_arch = "wasm32"))]
@@ -12,7 +14,6 @@ mod model;
 mod options;
 #[cfg(not(target_arch = "wasm32"))]
 mod place;
-mod progress;
 mod request;
 mod source_model;
 #[cfg(not(target_arch = "wasm32"))]
@@ -27,7 +28,6 @@ pub use element::Element;
 #[cfg(not(target_arch = "wasm32"))]
 pub use model::Model;
 pub use options::OpenOptions;
-pub use progress::Progress;
 pub use request::{LoadRequest, StreamRequest};
 pub use source_model::SourceModel;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,8 +1,8 @@
 //! Options for opening a model.
 
-use super::progress::{OnProgress, Progress};
 use crate::index::Digest;
 use crate::loader;
+use crate::on_progress::{OnProgress, Progress};
 use crate::retry::RetryPolicy;
 use crate::signature::SignedFiles;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Which tensors to load, and how.
 
-use super::progress::{OnProgress, Progress};
 use crate::dtype::Dtype;
+use crate::on_progress::{OnProgress, Progress};
 use crate::loader::{Order, TensorRequest, TensorsRequest};
 use std::ops::Range;
 

@@ -1,13 +1,13 @@
 //! A model over any source, on one thread.
 
 use super::options::OpenOptions;
-use super::progress::OnProgress;
 use super::request::{LoadRequest, StreamRequest};
 use super::tensor::{LoadedTensor, Memory};
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::{Loader, ModelMetadata, Stats, Verified};
 use crate::name_index::NameIndex;
+use crate::on_progress::OnProgress;
 use crate::progress::Progress;
 use crate::similar_names::no_tensor;
 use crate::source::{Body, Source};

@@ -45,7 +45,7 @@ pub enum Share {
 
 impl Default for PublishOptions {
     fn default() -> Self {
-        let convert = ConvertOptions::default().with_order(TensorOrder::Layers);
+        let convert = ConvertOptions::default().order(TensorOrder::Layers);
         PublishOptions { convert, share: Share::default(), previous: None, headers: Vec::new(), replace_foreign: false }
     }
 }

@@ -42,7 +42,8 @@ pub(super) struct Fingerprint {
 /// Returns the fingerprint of a conversion by this version of weightstream.
 pub(super) fn fingerprint(options: &ConvertOptions, input: &dyn Input, plan: &Plan) -> Fingerprint {
     let format = options.format.map(|format| format.name);
-    let options = ConvertOptions { format: None, ..options.clone() }; // a format contains addresses of functions
+    let mut options = options.clone();
+    options.format = None; // a format contains addresses of functions
     let version = env!("CARGO_PKG_VERSION");
     let (metadata, tensors) = (input.metadata(), input.tensors());
     let text = format!("{version} {format:?}\n{options:?}\n{metadata:?}\n{tensors:?}\n{:?}", plan.shards);

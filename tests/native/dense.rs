@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Layout;
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
-use weightstream::native::{Reader, StreamingLoader};
-use weightstream::source::memory::MemorySource;
+use weightstream::Dtype;
+use weightstream::{Error, ErrorKind, Result};
+use weightstream::internals::index::Layout;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
 
 type Request = TensorRequest<Vec<u8>>;
 

@@ -3,11 +3,11 @@
 use crate::model::{Folder, safetensors_file};
 use crate::published::{files, layers, options, publish, seven_layers, with_conversion};
 use serde_json::json;
-use weightstream::dtype::Dtype;
-use weightstream::error::ErrorKind;
-use weightstream::native::Reader;
+use weightstream::Dtype;
+use weightstream::ErrorKind;
+use weightstream::internals::native::Reader;
 use weightstream::publish::{PublishOptions, Share};
-use weightstream::write::ConvertOptions;
+use weightstream::internals::write::ConvertOptions;
 
 fn part(number: usize, count: usize) -> PublishOptions {
     options().with_share(Share::part(number, count).unwrap())
@@ -50,7 +50,7 @@ fn a_merge_refuses_parts_with_other_options() {
     let input = seven_layers(&folder);
     let out = folder.path("out");
     publish(&input, &out, &part(1, 1)).unwrap();
-    let merge = with_conversion(|convert| convert.with_alignment(Some(32))).with_share(Share::Merge);
+    let merge = with_conversion(|convert| convert.alignment(Some(32))).with_share(Share::Merge);
     let error = publish(&input, &out, &merge).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
     let merge = with_conversion(|convert| convert.with_dtype(Some(Dtype::F16))).with_share(Share::Merge);

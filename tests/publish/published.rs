@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use weightstream::error::Result;
-use weightstream::native::Reader;
+use weightstream::Result;
+use weightstream::internals::native::Reader;
 use weightstream::publish::{self, PublishOptions, Published};
-use weightstream::write::ConvertOptions;
+use weightstream::internals::write::ConvertOptions;
 
 /// The bytes of a tensor.
 pub(crate) const TENSOR_BYTES: u64 = 4096;
@@ -31,7 +31,7 @@ pub(crate) fn seven_layers(folder: &Folder) -> Reader {
 pub(crate) fn options() -> PublishOptions {
     let options = PublishOptions::default();
     let convert = options.convert.clone();
-    options.with_convert(convert.with_max_shard_bytes(Some(2 * TENSOR_BYTES + 1500)))
+    options.with_convert(convert.max_shard_bytes(Some(2 * TENSOR_BYTES + 1500)))
 }
 
 pub(crate) fn with_conversion(change: impl FnOnce(ConvertOptions) -> ConvertOptions) -> PublishOptions {

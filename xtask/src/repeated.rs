@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use weightstream::dtype::Dtype;
-use weightstream::hub::Hub;
+use weightstream::Dtype;
+use weightstream::internals::hub::Hub;
 
 use crate::{sources, split};
 

@@ -10,9 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, Result};
-use weightstream::write::{self, Compression, ConvertOptions, Converted, Input, Sizes, TensorOrder};
+use weightstream::Dtype;
+use weightstream::{Error, Result};
+use weightstream::internals::write::{self, Compression, ConvertOptions, Converted, Input, Sizes, TensorOrder};
 
 /// Converts a model of any size to another format, with little memory.
 ///

@@ -3,14 +3,14 @@
 use super::{Failure, warn};
 use std::ffi::OsString;
 use std::path::Path;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::hub::Hub;
-use weightstream::loader::{Options, SignedDigests};
-use weightstream::native::{Reader, RemoteReader, Verified, read_url};
-use weightstream::progress::Progress;
-use weightstream::source::http::HttpSource;
-use weightstream::source::object::ObjectSource;
-use weightstream::write::Input;
+use weightstream::{Error, ErrorKind, Result};
+use weightstream::internals::hub::Hub;
+use weightstream::internals::loader::{Options, SignedDigests};
+use weightstream::internals::native::{Reader, RemoteReader, Verified, read_url};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::internals::source::object::ObjectSource;
+use weightstream::internals::write::Input;
 
 /// The arguments that select the model.
 #[derive(clap::Args)]

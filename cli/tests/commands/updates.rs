@@ -7,10 +7,10 @@ use serde_json::json;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use weightstream::native::Reader;
-use weightstream::progress::Progress;
+use weightstream::internals::native::Reader;
+use weightstream::internals::progress::Progress;
 use weightstream::publish::{Downloaded, download};
-use weightstream::source::http::HttpSource;
+use weightstream::internals::source::http::HttpSource;
 use weightstream_cli::serve::{Running, Server};
 
 const LAYER_BYTES: usize = 4 << 20;

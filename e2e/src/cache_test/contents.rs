@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use weightstream::format::aero;
-use weightstream::native::Reader;
+use weightstream::internals::format::aero;
+use weightstream::internals::native::Reader;
 use weightstream::publish::{self, PublishOptions};
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::internals::write::{ConvertOptions, convert};
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
 use super::{Models, Report, Site, load, report};
@@ -58,7 +58,7 @@ pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> 
     let folder = models.folder.path();
     let (one, other) = (folder.join("one"), folder.join("other"));
     let options =
-        ConvertOptions::default().with_format(Some(&aero::FORMAT)).with_max_shard_bytes(Some(site.byte_length / 3));
+        ConvertOptions::default().format(&aero::FORMAT).max_shard_bytes(site.byte_length / 3);
     fs::create_dir(&one)?;
     let converted = convert(&Reader::open(&site.weights)?, &one.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;

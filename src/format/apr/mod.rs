@@ -15,7 +15,7 @@ mod apr1;
 mod aprn;
 mod blocks;
 mod compressed;
-pub mod draft;
+mod draft;
 mod ggml_types;
 mod head;
 mod layout;
@@ -26,7 +26,7 @@ mod wrapper;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use manifest::{is_manifest, parse_manifest};
+pub(crate) use manifest::{is_manifest, parse_manifest};
 
 use super::entry::{Detection, Format, ManifestParser, Parser};
 

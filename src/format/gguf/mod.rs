@@ -14,8 +14,8 @@ mod parse;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use head::MAX_HEAD_BYTES;
-pub use parse::{MAGIC, MAX_DIMS};
+pub(crate) use head::MAX_HEAD_BYTES;
+pub(crate) use parse::{MAGIC, MAX_DIMS};
 
 use super::entry::{Detection, Format, Parser};
 

@@ -12,11 +12,11 @@ use indicatif::DecimalBytes;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::error::{Error, Result};
-use weightstream::format::apr;
+use weightstream::{Error, Result};
+use weightstream::internals::format::apr;
 use weightstream::publish::check::Server;
 use weightstream::publish::{self, PublishOptions, Published, Share};
-use weightstream::write::TensorOrder;
+use weightstream::internals::write::TensorOrder;
 
 /// Converts a model, and publishes it in a folder, in S3, Google Cloud Storage or Azure, or on a web server.
 ///

@@ -57,7 +57,7 @@ impl OnProgress {
 
 impl fmt::Debug for OnProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "set" } else { "unset" })
+        f.write_str("OnProgress")
     }
 }
 

@@ -1,4 +1,5 @@
-//! Lists the tensors of a model: `cargo run --example list --features http -- model.safetensors`, or the URL of a model.
+//! Lists the tensors of a model at a path or a URL:
+//! `cargo run --example list --features http -- model.safetensors`.
 
 use std::env;
 use std::error::Error;

@@ -12,8 +12,8 @@ pub fn is_object(location: &str) -> bool {
 }
 
 fn has_scheme(location: &str, schemes: &[&str]) -> bool {
-    let is_scheme = |scheme: &&str| location.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    schemes.iter().any(is_scheme)
+    let starts_with = |scheme: &str| location.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
+    schemes.iter().any(|scheme| starts_with(scheme))
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

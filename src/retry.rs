@@ -16,8 +16,8 @@ pub struct RetryPolicy {
 
 impl RetryPolicy {
     setters! {
-        /// Maximum number of consecutive failures; 6 by default. Received bytes reset the count, so that a long download
-        /// over an unstable connection can complete. 0 disables retries.
+        /// Maximum number of consecutive failures; 6 by default. Received bytes reset the count, so that a long
+        /// download over an unstable connection can complete. 0 disables retries.
         max_attempts: u32;
         /// The delay after the first failure in milliseconds; 250 by default. Each further failure doubles it.
         base_delay_ms: u64;

@@ -8,12 +8,12 @@ use futures::executor::block_on;
 use std::fs;
 use std::ops::Range;
 use std::rc::Rc;
-use weightstream::{ErrorKind, Result};
 use weightstream::internals::format;
 use weightstream::internals::loader::{Loader, Options, SafeTensorsView};
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::memory::MemorySource;
 use weightstream::internals::write::{self, Compression, ConvertOptions};
+use weightstream::{ErrorKind, Result};
 
 type View = Rc<SafeTensorsView<MemorySource>>;
 

@@ -27,8 +27,7 @@ pub fn write(folder: &Path) -> Result<()> {
     let file: Vec<u8> =
         (header.len() as u64).to_le_bytes().into_iter().chain(header.into_bytes()).chain(values).collect();
     let model = Reader::from_bytes(vec![("model.safetensors".to_owned(), file)])?;
-    let compressed =
-        ConvertOptions::default().compression(Compression::Lz4).max_shard_bytes(SHARD_BYTES);
+    let compressed = ConvertOptions::default().compression(Compression::Lz4).max_shard_bytes(SHARD_BYTES);
     write::convert(&model, &folder.join("model.apr"), &compressed, &())?;
     let plain = ConvertOptions::default().omit_metadata(true);
     write::convert(&model, &folder.join("model.safetensors"), &plain, &())?;

@@ -102,7 +102,7 @@ pub fn compare(in_browser: &Value, native: &NativeResult) -> Result<()> {
 }
 
 fn load_natively(file: &Path) -> NativeResult {
-    let mut reader = {
+    let reader = {
         // SAFETY: nothing writes to the fixtures while they are compared.
         unsafe { Reader::open_mapped(file) }?
     };

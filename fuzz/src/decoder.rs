@@ -2,8 +2,8 @@
 
 use arbitrary::Arbitrary;
 use weightstream::Dtype;
-use weightstream::internals::index::{Component, Encoding};
 use weightstream::internals::codec::Decoder;
+use weightstream::internals::index::{Component, Encoding};
 
 /// Stored bytes, their declared decoded length, and the positions at which to split them.
 #[derive(Debug, Arbitrary)]

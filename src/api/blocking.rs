@@ -49,14 +49,18 @@ pub struct Model {
 #[derive(Debug, Clone)]
 pub(super) enum Reading {
     Local(Arc<LocalModel>),
-    Remote {
-        model: model::Model,
-        /// Conversions open the model again: they read it on the thread of the caller.
-        #[cfg(feature = "write")]
-        url: String,
-        #[cfg(feature = "write")]
-        options: OpenOptions,
-    },
+    Remote(Arc<RemoteModel>),
+}
+
+/// A model at a URL.
+#[derive(Debug)]
+pub(super) struct RemoteModel {
+    model: model::Model,
+    /// Conversions open the model again: they read it on the thread of the caller.
+    #[cfg(feature = "write")]
+    pub(super) url: String,
+    #[cfg(feature = "write")]
+    pub(super) options: OpenOptions,
 }
 
 impl Model {
@@ -105,7 +109,7 @@ impl Model {
     pub fn metadata(&self) -> &ModelMetadata {
         match &self.reading {
             Reading::Local(local) => local.reader.metadata(),
-            Reading::Remote { model, .. } => model.metadata(),
+            Reading::Remote(remote) => remote.model.metadata(),
         }
     }
 
@@ -113,7 +117,7 @@ impl Model {
     pub fn tensors(&self) -> &[Tensor] {
         match &self.reading {
             Reading::Local(local) => local.reader.tensors(),
-            Reading::Remote { model, .. } => model.tensors(),
+            Reading::Remote(remote) => remote.model.tensors(),
         }
     }
 
@@ -124,7 +128,7 @@ impl Model {
     pub fn tensor(&self, name: &str) -> Result<&Tensor> {
         match &self.reading {
             Reading::Local(local) => local.reader.tensor(name),
-            Reading::Remote { model, .. } => model.tensor(name),
+            Reading::Remote(remote) => remote.model.tensor(name),
         }
     }
 
@@ -132,7 +136,7 @@ impl Model {
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         let warnings: Box<dyn Iterator<Item = _>> = match &self.reading {
             Reading::Local(local) => Box::new(local.reader.warnings()),
-            Reading::Remote { model, .. } => Box::new(model.warnings()),
+            Reading::Remote(remote) => Box::new(remote.model.warnings()),
         };
         warnings
     }
@@ -144,7 +148,7 @@ impl Model {
     pub fn load(&self, request: impl Into<LoadRequest>) -> Result<LoadedTensor> {
         match &self.reading {
             Reading::Local(local) => local.load(request.into()),
-            Reading::Remote { model, .. } => block_on(model.load(request)),
+            Reading::Remote(remote) => block_on(remote.model.load(request)),
         }
     }
 
@@ -161,7 +165,7 @@ impl Model {
     pub fn stream(&self, request: impl Into<StreamRequest>) -> TensorIterator {
         let stream = match &self.reading {
             Reading::Local(local) => local.thread().map(|thread| thread.stream(request.into())),
-            Reading::Remote { model, .. } => Ok(model.stream(request)),
+            Reading::Remote(remote) => Ok(remote.model.stream(request)),
         };
         match stream {
             Ok(stream) => TensorIterator { stream: Some(stream), failure: None },
@@ -177,7 +181,7 @@ impl Model {
     pub fn verify(&self) -> Result<Verified> {
         match &self.reading {
             Reading::Local(local) => local.verify(),
-            Reading::Remote { model, .. } => block_on(model.verify()),
+            Reading::Remote(remote) => block_on(remote.model.verify()),
         }
     }
 
@@ -186,7 +190,7 @@ impl Model {
     pub fn prefetch<N: Into<String>>(&self, names: impl IntoIterator<Item = N>) {
         match &self.reading {
             Reading::Local(local) => local.prefetch(names.into_iter().map(Into::into).collect()),
-            Reading::Remote { model, .. } => model.prefetch(names),
+            Reading::Remote(remote) => remote.model.prefetch(names),
         }
     }
 
@@ -199,7 +203,7 @@ impl Model {
     pub fn tensor_slice(&self, name: &str) -> Result<&[u8]> {
         match &self.reading {
             Reading::Local(local) => local.plain_reader("slices of tensors")?.tensor_slice(name),
-            Reading::Remote { .. } => {
+            Reading::Remote(_) => {
                 let error = Error::new(ErrorKind::Unsupported, "only tensors of local files can be borrowed");
                 Err(error.in_tensor(name).advise("Load it with `Model::load`."))
             }
@@ -221,14 +225,14 @@ impl OpenOptions {
             }
             Place::Url(url) => {
                 let model = block_on(model::Model::open_with(Path::new(&url), self.clone()))?;
-                let reading = Reading::Remote {
+                let remote = RemoteModel {
                     model,
                     #[cfg(feature = "write")]
                     url,
                     #[cfg(feature = "write")]
                     options: self,
                 };
-                Ok(Model { reading })
+                Ok(Model { reading: Reading::Remote(Arc::new(remote)) })
             }
         }
     }

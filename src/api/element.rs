@@ -13,8 +13,8 @@ pub trait Sealed: Pod {
     /// The dtypes with such elements.
     const KIND: ArrayKind;
 
-    /// Converts elements whose bytes are in little-endian order.
-    fn from_little_endian(self) -> Self;
+    /// Converts an element whose bytes are in little-endian order.
+    fn to_native(self) -> Self;
 }
 
 macro_rules! elements {
@@ -24,7 +24,7 @@ macro_rules! elements {
         impl Sealed for $element {
             const KIND: ArrayKind = ArrayKind::$kind;
 
-            fn from_little_endian(self) -> Self {
+            fn to_native(self) -> Self {
                 <$element>::from_le_bytes(self.to_ne_bytes())
             }
         }
@@ -79,6 +79,6 @@ pub(super) fn zeros<T: Element>(length: usize) -> Result<Vec<T>> {
 /// Converts elements whose bytes are in little-endian order.
 pub(super) fn reorder<T: Element>(elements: &mut [T]) {
     if cfg!(target_endian = "big") {
-        elements.iter_mut().for_each(|element| *element = element.from_little_endian());
+        elements.iter_mut().for_each(|element| *element = element.to_native());
     }
 }

@@ -9,15 +9,15 @@ impl AsInput for Model {
         match &self.reading {
             Reading::Local(local) => work(local.plain_reader("the files that are written")?),
             #[cfg(feature = "http")]
-            Reading::Remote { url, options, .. } => {
-                let source = super::place::http_source(url, options)?;
-                let options = options.loader.clone();
+            Reading::Remote(remote) => {
+                let source = super::place::http_source(&remote.url, &remote.options)?;
+                let options = remote.options.loader.clone();
                 work(&crate::native::RemoteReader::open_source(source, options)?)
             }
             #[cfg(not(feature = "http"))]
-            Reading::Remote { url, .. } => {
+            Reading::Remote(remote) => {
                 use crate::error::{Error, ErrorKind};
-                Err(Error::new(ErrorKind::Internal, "URLs cannot be opened").in_file(url))
+                Err(Error::new(ErrorKind::Internal, "URLs cannot be opened").in_file(&remote.url))
             }
         }
     }

@@ -58,8 +58,8 @@ pub struct Model {
 
 impl Model {
     /// Opens the model at a path, at an http(s) URL, or at an address on a model hub such as `hf:owner/name`
-    /// (`hf:owner/name@revision/path` for one file of a revision). Of a folder, opens the model in it. Reads the headers
-    /// of its files; tensors are read on demand. URLs need the feature `http`.
+    /// (`hf:owner/name@revision/path` for one file of a revision). Of a folder, opens the model in it. Reads the
+    /// headers of its files; tensors are read on demand. URLs need the feature `http`.
     ///
     /// # Errors
     /// `NOT_FOUND` and `IO` if a file cannot be opened; `NETWORK` and `HTTP` if a request fails; `UNSUPPORTED` for an
@@ -101,8 +101,8 @@ impl Model {
     /// Loads a tensor: one with this name, or as a [`LoadRequest`] says. Reads only its bytes.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown name; `INVALID_ARGUMENT` for rows out of range; `UNSUPPORTED` for a tensor that cannot
-    /// be converted; `CHECKSUM` and `FORMAT` for damaged bytes; errors of reading.
+    /// `NOT_FOUND` for an unknown name; `INVALID_ARGUMENT` for rows out of range; `UNSUPPORTED` for a tensor that
+    /// cannot be converted; `CHECKSUM` and `FORMAT` for damaged bytes; errors of reading.
     pub async fn load(&self, request: impl Into<LoadRequest>) -> Result<LoadedTensor> {
         self.thread.load(request.into()).await
     }

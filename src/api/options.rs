@@ -1,12 +1,20 @@
 //! Options for opening a model.
 
+use crate::error::Result;
 use crate::index::Digest;
 use crate::loader;
 use crate::on_progress::{OnProgress, Progress};
 use crate::retry::RetryPolicy;
 use crate::signature::SignedFiles;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+use crate::source::PartUrls;
 use std::fmt;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+use std::rc::Rc;
 use std::sync::Arc;
+
+/// The URL of a file, from its path in the model and from the URL that it would otherwise have.
+type MapPartUrl = Arc<dyn Fn(&str, &str) -> Result<Option<String>> + Send + Sync>;
 
 /// How to open and load a model.
 ///
@@ -29,6 +37,7 @@ pub struct OpenOptions {
     #[cfg_attr(not(any(feature = "http", target_arch = "wasm32")), allow(dead_code, reason = "URLs are refused"))]
     pub(super) hub_token: Option<String>,
     pub(super) drops_query: bool,
+    pub(super) part_urls: Option<MapPartUrl>,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) same_origin_only: bool,
     pub(super) on_progress: OnProgress,
@@ -73,6 +82,13 @@ impl OpenOptions {
     #[must_use]
     pub fn drop_query(self) -> Self {
         OpenOptions { drops_query: true, ..self }
+    }
+
+    /// Requests the other files of a model at the URLs that `map` returns for the path in the model, and for the URL that
+    /// the file would otherwise have. A returned URL may be relative to the opened one; `None` keeps the URL.
+    #[must_use]
+    pub fn map_part_urls(self, map: impl Fn(&str, &str) -> Result<Option<String>> + Send + Sync + 'static) -> Self {
+        OpenOptions { part_urls: Some(Arc::new(map)), ..self }
     }
 
     /// Rejects redirects to other origins (scheme, host and port) than that of the opened URL, and files of a manifest
@@ -161,6 +177,12 @@ impl OpenOptions {
         OpenOptions { on_progress: OnProgress::new(callback), ..self }
     }
 
+    /// Whether an option is set that paths do not have. The token of the hub may be set for all models of an app.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn are_for_urls(&self) -> bool {
+        !self.headers.is_empty() || self.same_origin_only || self.drops_query || self.part_urls.is_some()
+    }
+
     /// The hub of addresses.
     #[cfg(any(feature = "http", target_arch = "wasm32"))]
     pub(super) fn hub(&self) -> crate::hub::Hub {
@@ -171,8 +193,15 @@ impl OpenOptions {
 
     /// Which URLs the other files of the model have.
     #[cfg(any(feature = "http", target_arch = "wasm32"))]
-    pub(super) fn part_urls(&self) -> crate::source::PartUrls {
-        if self.drops_query { crate::source::PartUrls::DropQuery } else { crate::source::PartUrls::KeepQuery }
+    pub(super) fn part_urls(&self) -> PartUrls {
+        match &self.part_urls {
+            Some(map) => {
+                let map = Arc::clone(map);
+                PartUrls::Map(Rc::new(move |path, url| map(path, url)))
+            }
+            None if self.drops_query => PartUrls::DropQuery,
+            None => PartUrls::KeepQuery,
+        }
     }
 }
 

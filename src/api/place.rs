@@ -38,8 +38,8 @@ impl Place {
                 Err(error.advise("Add it: cargo add weightstream --features http"))
             }
             Some(url) if is_url(url) => Ok(Place::Url(url.to_owned())),
-            _ if !options.headers.is_empty() || options.same_origin_only || options.drops_query => {
-                let what = "`header`, `same_origin_only` and `drop_query` apply only to URLs, but this is a path";
+            _ if options.are_for_urls() => {
+                let what = "headers, and options of origins and of the URLs of files, apply only to URLs, not to paths";
                 Err(Error::new(ErrorKind::InvalidArgument, what).in_file(&location.display().to_string()))
             }
             _ => Ok(Place::Path(location.to_owned())),

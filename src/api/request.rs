@@ -1,8 +1,8 @@
 //! Which tensors to load, and how.
 
 use crate::dtype::Dtype;
-use crate::on_progress::{OnProgress, Progress};
 use crate::loader::{Order, TensorRequest, TensorsRequest};
+use crate::on_progress::{OnProgress, Progress};
 use std::ops::Range;
 
 /// One tensor to load, and how. Names convert to it: `model.load("bias")`.

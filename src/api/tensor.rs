@@ -212,7 +212,7 @@ fn too_many() -> Error {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-fn read(buffer: &Vec<u8>) -> Result<Cow<'_, [u8]>> {
+fn read(buffer: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Borrowed(buffer))
 }
 

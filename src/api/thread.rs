@@ -163,9 +163,8 @@ where
 /// Runs the thread. HTTP requires tokio.
 fn run<F: Future<Output = ()>>(main: impl FnOnce() -> F) {
     #[cfg(feature = "http")]
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(main()),
-        Err(_) => {} // the caller then reports that the thread ended
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        runtime.block_on(main()); // otherwise the caller reports that the thread ended
     }
     #[cfg(not(feature = "http"))]
     super::block_on::block_on(main());
@@ -181,8 +180,8 @@ enum Step {
     End,
 }
 
-/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. Errors of single tensors are items.
-/// Dropping it stops the load.
+/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. An error is the last item. Dropping
+/// the stream stops the load.
 pub struct TensorStream {
     /// `None` after the last tensor.
     tensors: Option<mpsc::Receiver<Step>>,

@@ -50,12 +50,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// Opens the model at an absolute URL, or at an address on a model hub such as `hf:owner/name`. Reads the headers of
-    /// its files; tensors are read on demand.
+    /// Opens the model at an absolute URL, or at an address on a model hub such as `hf:owner/name`. Reads the headers
+    /// of its files; tensors are read on demand.
     ///
     /// # Errors
-    /// `NETWORK` and `HTTP` if a request fails; `UNSUPPORTED` for an unknown format; `FORMAT`, `TRUNCATED` and others if
-    /// a header, a length or a manifest is invalid.
+    /// `NETWORK` and `HTTP` if a request fails; `UNSUPPORTED` for an unknown format; `FORMAT`, `TRUNCATED` and others
+    /// if a header, a length or a manifest is invalid.
     pub async fn open(location: impl AsRef<str>) -> Result<Model> {
         OpenOptions::new().open(location).await
     }
@@ -96,8 +96,8 @@ impl Model {
     /// Loads a tensor: one with this name, or as a [`LoadRequest`] says. Reads only its bytes.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown name; `INVALID_ARGUMENT` for rows out of range; `UNSUPPORTED` for a tensor that cannot
-    /// be converted; `CHECKSUM` and `FORMAT` for damaged bytes; errors of reading.
+    /// `NOT_FOUND` for an unknown name; `INVALID_ARGUMENT` for rows out of range; `UNSUPPORTED` for a tensor that
+    /// cannot be converted; `CHECKSUM` and `FORMAT` for damaged bytes; errors of reading.
     pub async fn load(&self, request: impl Into<LoadRequest>) -> Result<LoadedTensor> {
         self.model.load(request).await
     }
@@ -184,8 +184,8 @@ impl OpenOptions {
     }
 }
 
-/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. Errors of single tensors are items.
-/// Dropping it stops the load.
+/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. An error is the last item. Dropping
+/// the stream stops the load.
 pub struct TensorStream(LocalBoxStream<'static, Result<LoadedTensor>>);
 
 impl TensorStream {

@@ -27,13 +27,13 @@ mod verify;
 pub use crate::loader::Verified;
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::read_file;
+pub use load::LoadedTensor;
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 pub(crate) use remote::block_on;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub use remote::{RemoteReader, read_url};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use source::{FileSource, ModelFiles};
-pub use load::LoadedTensor;
 
 use crate::codec::ComponentDecoder;
 use crate::codec::cast::Conversion;

@@ -41,7 +41,8 @@ impl FileSource {
         let file = match &files {
             ModelFiles::Disk(path, versions) => open_version(&folder::model_path(path)?, versions)?,
             ModelFiles::Memory(files) => {
-                let (name, bytes) = files.first().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
+                let (name, bytes) =
+                    files.first().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
                 FileBytes::in_memory(name.clone(), Arc::clone(bytes))
             }
         };
@@ -78,7 +79,7 @@ impl Source for FileSource {
             return Err(Error::new(ErrorKind::Truncated, what).at(range));
         }
         let end = range.end.min(length);
-        let body = FileBody { file: Rc::clone(&self.file), left: range.start..end };
+        let body = FileBody { file: Rc::clone(&self.file), left: range.start..end, without_yield: 0 };
         let mut response = RangeResponse::new(range.start, body);
         (response.end, response.file_length) = (Some(end), Some(length));
         response.identity = Identity { length: Some(length), ..Identity::default() };
@@ -127,16 +128,20 @@ impl Source for FileSource {
 pub(crate) struct FileBody {
     file: Rc<FileBytes>,
     left: Range<u64>,
+    /// The number of bytes that were read since other futures could continue.
+    without_yield: u64,
 }
 
 impl Body for FileBody {
     type Buffer = Vec<u8>;
 
     async fn read(&mut self, into: &mut Vec<u8>, at: Range<u64>) -> Result<u64> {
-        let length = (self.left.end - self.left.start).min(at.end.saturating_sub(at.start)).min(STEP_BYTES);
-        if length == STEP_BYTES {
+        if self.without_yield >= STEP_BYTES {
+            self.without_yield = 0;
             yield_now().await;
         }
+        let length = (self.left.end - self.left.start).min(at.end.saturating_sub(at.start)).min(STEP_BYTES);
+        self.without_yield += length;
         let slot = usize::try_from(at.start).ok().and_then(|start| into.get_mut(start..)?.get_mut(..length as usize));
         let slot = slot.ok_or_else(|| Error::new(ErrorKind::Internal, "a read is out of bounds of a buffer"))?;
         self.file.storage.read_into(self.left.start, slot).map_err(|e| e.in_file(&self.file.name))?;

@@ -45,6 +45,11 @@ pub struct ExtractOptions {
 }
 
 impl ExtractOptions {
+    /// A tensor of one component, in its dtype.
+    pub fn new() -> Self {
+        ExtractOptions::default()
+    }
+
     setters! {
         /// The component to write, as a vector. By default, writes a tensor that has one component.
         component: Option<String>;

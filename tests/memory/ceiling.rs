@@ -86,8 +86,7 @@ fn zstd_conversions_hold_the_window_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = write_large_model(&folder);
     let [packed, unpacked] = ["packed.zt", "unpacked.zt"].map(|name| folder.path().join(name));
-    let options =
-        |compression| ConvertOptions::default().format(&ztensor::FORMAT).compression(compression);
+    let options = |compression| ConvertOptions::default().format(&ztensor::FORMAT).compression(compression);
     convert_within(6 * MIB, &source, &packed, &options(Compression::Auto));
     convert_within(4 * MIB, &packed, &unpacked, &options(Compression::None));
     assert!(packed.metadata().unwrap().len() < 40 * MIB as u64);

@@ -10,10 +10,10 @@ use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use weightstream::{ErrorKind, Result};
 use weightstream::internals::loader::{Loader, Options};
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::memory::MemorySource;
+use weightstream::{ErrorKind, Result};
 
 /// The memory for the parsed index and an error with its message, in addition to the files.
 const OPEN_ALLOWANCE_BYTES: usize = MIB;

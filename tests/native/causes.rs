@@ -38,8 +38,8 @@ fn malformed_json_has_the_error_of_the_parser() {
 #[cfg(feature = "http")]
 fn a_refused_connection_has_the_error_of_the_operating_system() {
     use std::net::TcpListener;
-    use weightstream::internals::loader::Options;
     use weightstream::RetryPolicy;
+    use weightstream::internals::loader::Options;
     use weightstream::internals::native::RemoteReader;
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

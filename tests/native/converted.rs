@@ -10,10 +10,10 @@ use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 use weightstream::Dtype;
-use weightstream::{Error, ErrorKind, Result};
 use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
 use weightstream::internals::source::memory::MemorySource;
 use weightstream::internals::write::{Compression, ConvertOptions};
+use weightstream::{Error, ErrorKind, Result};
 
 type Request = TensorRequest<Vec<u8>>;
 

@@ -8,11 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use weightstream::Dtype;
-use weightstream::{Error, ErrorKind, Result};
 use weightstream::internals::index::Layout;
 use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::memory::MemorySource;
+use weightstream::{Error, ErrorKind, Result};
 
 type Request = TensorRequest<Vec<u8>>;
 
@@ -83,7 +83,7 @@ fn streamed_and_prefetched_tensors_are_dense_too() {
 
 #[test]
 fn the_reader_makes_the_same_dense_tensors() {
-    let mut reader = Reader::open(path("sparse.zt")).unwrap();
+    let reader = Reader::open(path("sparse.zt")).unwrap();
     for (name, forms) in expected() {
         for (form, expected) in forms {
             let dtype = (form != "own").then(|| Dtype::from_name(&form));

@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use weightstream::{Error, ErrorKind, Result};
 use weightstream::internals::format::embd;
 use weightstream::internals::index::Algorithm;
 use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
@@ -19,6 +18,7 @@ use weightstream::internals::progress::Progress;
 use weightstream::internals::source::memory::MemorySource;
 use weightstream::internals::source::{Body, Buffer, RangeResponse, Source};
 use weightstream::internals::write::ConvertOptions;
+use weightstream::{Error, ErrorKind, Result};
 
 /// The lengths of the chunks of a body in bytes, repeated cyclically.
 #[derive(Debug, Clone)]

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use weightstream::ErrorKind;
-use weightstream::internals::format::aero;
-use weightstream::internals::index::Algorithm;
 use weightstream::StreamingLoader;
 use weightstream::blocking::Model;
+use weightstream::internals::format::aero;
+use weightstream::internals::index::Algorithm;
 use weightstream::internals::native::{Reader, Verified};
 use weightstream::internals::write::{ConvertOptions, convert};
 
@@ -61,7 +61,7 @@ fn file_map_and_memory_give_the_same_contents() {
 fn truncating_an_open_file_is_detected() {
     let folder = Folder::new();
     let path = folder.write("m.safetensors", &safetensors(None, &[("t", "U8", &[3 << 20], noise(1, 3 << 20))]));
-    let mut reader = folder.open("m.safetensors");
+    let reader = folder.open("m.safetensors");
     File::options().write(true).open(&path).unwrap().set_len(2 << 20).unwrap();
     let outcomes = [
         reader.tensor_slice("t").map(drop),

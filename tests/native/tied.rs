@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
-use weightstream::ErrorKind;
 use weightstream::Dtype;
+use weightstream::ErrorKind;
 use weightstream::internals::loader::{Loader, Options};
 use weightstream::internals::source::memory::MemorySource;
 use weightstream::internals::write::{Compression, ConvertOptions};
@@ -122,8 +122,7 @@ fn a_cast_of_views_with_other_dtypes_is_refused() {
     file[footer..footer + 4].copy_from_slice(&crc.to_le_bytes());
     folder.write("in.apr", &file);
     folder.convert("in.apr", "raw.apr", &ConvertOptions::default()).unwrap();
-    let error =
-        folder.convert("in.apr", "f16.apr", &ConvertOptions::default().dtype(Dtype::F16)).unwrap_err();
+    let error = folder.convert("in.apr", "f16.apr", &ConvertOptions::default().dtype(Dtype::F16)).unwrap_err();
     assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("view")), "{error}");
 }
 

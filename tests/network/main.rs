@@ -11,6 +11,7 @@ mod corpus;
 mod credentials;
 mod headers;
 mod hub;
+mod model;
 mod pinned_digests;
 mod prefetching;
 mod remote_files;
@@ -40,8 +41,8 @@ use std::rc::Rc;
 use traps::model::{FILE, TENSORS, range_of};
 use traps::{bytes, server};
 use weightstream::Result;
-use weightstream::internals::loader::{Loader, Options, TensorRequest};
 use weightstream::RetryPolicy;
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
 use weightstream::internals::source::http::HttpSource;
 
 type HttpLoader = Rc<Loader<HttpSource>>;

@@ -5,9 +5,9 @@ use super::{options, run};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use weightstream::{ErrorKind, Result};
 use weightstream::internals::loader::RemoteFile;
 use weightstream::internals::source::http::HttpSource;
+use weightstream::{ErrorKind, Result};
 
 const DATE: &str = "Fri, 13 Nov 2026 00:00:00 GMT";
 
@@ -99,8 +99,7 @@ fn limited_responses_of_an_open_file_are_continued() {
                 validators(reply, false, request)
             });
             run(async {
-                let (source, retry) =
-                    (HttpSource::new(&server.url("/file"), &[]), options().retry.max_attempts(0));
+                let (source, retry) = (HttpSource::new(&server.url("/file"), &[]), options().retry.max_attempts(0));
                 let file = RemoteFile::open(source.unwrap(), retry, None).await.unwrap();
                 for range in [500_000..500_100, 0..600_000, 130_000..599_000] {
                     let bytes = read(&file, range.clone()).await;

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::Path;
-use weightstream::{ErrorKind, Result};
 use weightstream::internals::native::Reader;
-use weightstream::publish::{DownloadOptions, Downloaded, download, download_with};
 use weightstream::internals::source::http::HttpSource;
+use weightstream::publish::{DownloadOptions, Downloaded, download, download_with};
+use weightstream::{ErrorKind, Result};
 
 fn from(server: &Server, entry: &str, folder: &Path) -> Result<Downloaded> {
     download(HttpSource::new(&server.url(entry), &[]).unwrap(), folder, &())

@@ -4,9 +4,9 @@ use crate::model::{Folder, content};
 use crate::published::{files, layers, options, publish, seven_layers, tensor_files};
 use crate::server::Server;
 use std::fs;
-use weightstream::{Error, ErrorKind};
 use weightstream::internals::loader::Options;
 use weightstream::internals::native::{Reader, RemoteReader};
+use weightstream::{Error, ErrorKind};
 
 fn assert_refused(error: &Error, name: &str) {
     assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

@@ -6,8 +6,8 @@ use serde_json::json;
 use weightstream::Dtype;
 use weightstream::ErrorKind;
 use weightstream::internals::native::Reader;
-use weightstream::publish::{PublishOptions, Share};
 use weightstream::internals::write::ConvertOptions;
+use weightstream::publish::{PublishOptions, Share};
 
 fn part(number: usize, count: usize) -> PublishOptions {
     options().with_share(Share::part(number, count).unwrap())
@@ -53,7 +53,7 @@ fn a_merge_refuses_parts_with_other_options() {
     let merge = with_conversion(|convert| convert.alignment(Some(32))).with_share(Share::Merge);
     let error = publish(&input, &out, &merge).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
-    let merge = with_conversion(|convert| convert.with_dtype(Some(Dtype::F16))).with_share(Share::Merge);
+    let merge = with_conversion(|convert| convert.dtype(Some(Dtype::F16))).with_share(Share::Merge);
     publish(&input, &out, &merge).unwrap_err();
     assert!(!out.join("model.apr").exists());
 }

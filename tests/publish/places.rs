@@ -7,8 +7,8 @@ use weightstream::ErrorKind;
 use weightstream::internals::format::{aero, safetensors};
 use weightstream::internals::loader::Options;
 use weightstream::internals::native::{Reader, RemoteReader};
-use weightstream::publish::{PublishOptions, Published, download};
 use weightstream::internals::source::http::HttpSource;
+use weightstream::publish::{PublishOptions, Published, download};
 
 /// Characters with a meaning in URLs, in shells, or in the rules of stores.
 const ODD: &str = "~a [1] {2} #3 %41 %2F? * + & = @ ; ' \" < > | ^ ` é 模型";

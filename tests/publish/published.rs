@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use weightstream::Result;
 use weightstream::internals::native::Reader;
-use weightstream::publish::{self, PublishOptions, Published};
 use weightstream::internals::write::ConvertOptions;
+use weightstream::publish::{self, PublishOptions, Published};
 
 /// The bytes of a tensor.
 pub(crate) const TENSOR_BYTES: u64 = 4096;

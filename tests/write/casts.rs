@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use weightstream::ErrorKind;
 use weightstream::Dtype;
+use weightstream::ErrorKind;
 use weightstream::internals::format::safetensors;
 use weightstream::internals::write::{Compression, ConvertOptions};
 

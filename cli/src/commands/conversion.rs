@@ -7,11 +7,11 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use weightstream::Dtype;
-use weightstream::{Error, ErrorKind, Result};
 use weightstream::internals::format::Format;
 use weightstream::internals::index::Metadata;
 use weightstream::internals::native::read_file;
 use weightstream::internals::write::{self, Compression, ConvertOptions, DigestAlgorithm, TensorOrder, Writer};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The maximum size of a metadata file. A config.json has a few kilobytes, a vocabulary a few megabytes.
 const MAX_METADATA_BYTES: u64 = 64 << 20;

@@ -10,9 +10,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::{Error, ErrorKind};
-use weightstream::publish::{DownloadOptions, Downloaded, download_with};
 use weightstream::internals::source::object::ObjectSource;
+use weightstream::publish::{DownloadOptions, Downloaded, download_with};
+use weightstream::{Error, ErrorKind};
 
 /// Downloads a model that `publish` has published, or updates a folder to another revision of it.
 ///

@@ -8,8 +8,8 @@ use indicatif::DecimalBytes;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::{Error, ErrorKind};
 use weightstream::internals::write::{ExtractOptions, extract_npy};
+use weightstream::{Error, ErrorKind};
 
 /// Writes one tensor as a NumPy array (.npy).
 ///

@@ -3,7 +3,6 @@
 use super::{Failure, warn};
 use std::ffi::OsString;
 use std::path::Path;
-use weightstream::{Error, ErrorKind, Result};
 use weightstream::internals::hub::Hub;
 use weightstream::internals::loader::{Options, SignedDigests};
 use weightstream::internals::native::{Reader, RemoteReader, Verified, read_url};
@@ -11,6 +10,7 @@ use weightstream::internals::progress::Progress;
 use weightstream::internals::source::http::HttpSource;
 use weightstream::internals::source::object::ObjectSource;
 use weightstream::internals::write::Input;
+use weightstream::{Error, ErrorKind, Result};
 
 /// The arguments that select the model.
 #[derive(clap::Args)]

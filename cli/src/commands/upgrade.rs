@@ -2,9 +2,9 @@
 
 use super::{Failure, convert, warn};
 use std::path::PathBuf;
-use weightstream::{Error, ErrorKind};
 use weightstream::internals::native::Reader;
 use weightstream::internals::write::{ConvertOptions, format_named};
+use weightstream::{Error, ErrorKind};
 
 /// Converts a model of an older APR version (APR1, or the layout that tools wrote as APR v2) to specified APR v2.
 ///

@@ -9,8 +9,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use weightstream::internals::native::Reader;
 use weightstream::internals::progress::Progress;
-use weightstream::publish::{Downloaded, download};
 use weightstream::internals::source::http::HttpSource;
+use weightstream::publish::{Downloaded, download};
 use weightstream_cli::serve::{Running, Server};
 
 const LAYER_BYTES: usize = 4 << 20;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weightstream::internals::format::aero;
 use weightstream::internals::native::Reader;
-use weightstream::publish::{self, PublishOptions};
 use weightstream::internals::write::{ConvertOptions, convert};
+use weightstream::publish::{self, PublishOptions};
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
 use super::{Models, Report, Site, load, report};
@@ -57,8 +57,7 @@ pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> 
     let models = site.models()?;
     let folder = models.folder.path();
     let (one, other) = (folder.join("one"), folder.join("other"));
-    let options =
-        ConvertOptions::default().format(&aero::FORMAT).max_shard_bytes(site.byte_length / 3);
+    let options = ConvertOptions::default().format(&aero::FORMAT).max_shard_bytes(site.byte_length / 3);
     fs::create_dir(&one)?;
     let converted = convert(&Reader::open(&site.weights)?, &one.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;

@@ -62,8 +62,7 @@ fn names_by_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
 
 fn rejects_invalid_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
-    let options =
-        ConvertOptions::default().format(&aero::FORMAT).max_shard_bytes(site.byte_length / 3);
+    let options = ConvertOptions::default().format(&aero::FORMAT).max_shard_bytes(site.byte_length / 3);
     let folder = models.folder.path();
     let converted = convert(&Reader::open(&site.weights)?, &folder.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;

@@ -9,8 +9,8 @@ use anyhow::{Result, bail, ensure};
 use futures::future::{self, Either};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
-use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::RetryPolicy;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::internals::source::http::HttpSource;
 use weightstream::{Error, ErrorKind};
 

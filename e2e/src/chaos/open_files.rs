@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use anyhow::Result;
 use weightstream::Error;
-use weightstream::internals::loader::RemoteFile;
 use weightstream::RetryPolicy;
+use weightstream::internals::loader::RemoteFile;
 use weightstream::internals::source::http::HttpSource;
 
 use super::check::FileCheck;

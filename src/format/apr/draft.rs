@@ -66,11 +66,6 @@ const DTYPES: &[(u8, Dtype)] = &[
 /// Bit 0 of a tensor's flags. The specification defines no bits; weightstream sets this one if `raw_size` is not 0.
 pub(super) const TENSOR_COMPRESSED: u32 = 1;
 
-/// Returns the dtypes that the specification defines.
-pub(super) fn dtypes() -> impl Iterator<Item = &'static Dtype> {
-    DTYPES.iter().map(|(_, dtype)| dtype)
-}
-
 /// Returns the code of a dtype, or `None` if the specification does not define it.
 pub(super) fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().find(|(_, d)| d == dtype).map(|(code, _)| *code)

@@ -15,6 +15,10 @@ mod apr1;
 mod aprn;
 mod blocks;
 mod compressed;
+#[cfg_attr(
+    not(all(feature = "write", not(target_arch = "wasm32"))),
+    allow(dead_code, reason = "some constants are those of the writer")
+)]
 mod draft;
 mod ggml_types;
 mod head;

@@ -24,7 +24,6 @@ mod v2;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-
 use super::entry::{Detection, Format, Parser};
 
 /// The format.

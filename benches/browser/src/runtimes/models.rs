@@ -80,7 +80,7 @@ impl Variant {
         let options = ConvertOptions::default();
         match self {
             Variant::Raw => options,
-            Variant::F16 => options.with_dtype(Some(Dtype::F16)),
+            Variant::F16 => options.dtype(Dtype::F16),
             Variant::Lz4 => options.compression(Compression::Lz4),
         }
     }

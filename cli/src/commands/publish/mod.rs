@@ -12,11 +12,11 @@ use indicatif::DecimalBytes;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::{Error, Result};
 use weightstream::internals::format::apr;
+use weightstream::internals::write::TensorOrder;
 use weightstream::publish::check::Server;
 use weightstream::publish::{self, PublishOptions, Published, Share};
-use weightstream::internals::write::TensorOrder;
+use weightstream::{Error, Result};
 
 /// Converts a model, and publishes it in a folder, in S3, Google Cloud Storage or Azure, or on a web server.
 ///

@@ -1,10 +1,10 @@
-//! Converts a model to APR with compressed tensors: `cargo run --example convert -- model.safetensors model.apr`.
+//! Converts a model to APR with compressed tensors:
+//! `cargo run --example convert --features write -- model.safetensors model.apr`.
 
 use std::env;
 use std::error::Error;
-use std::path::Path;
+use weightstream::blocking::Model;
 use weightstream::format::apr;
-use weightstream::native::Reader;
 use weightstream::write::{Compression, ConvertOptions, convert};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -12,12 +12,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(input), Some(output)) = (arguments.next(), arguments.next()) else {
         return Err("usage: convert <input> <output.apr>".into());
     };
-    let mut options = ConvertOptions::default();
-    options.format = Some(&apr::FORMAT);
-    options.compression = Compression::Auto;
-    options.keep_existing = true;
-
-    let converted = convert(&Reader::open(&input)?, Path::new(&output), &options, &())?;
+    let options = ConvertOptions::new().format(&apr::FORMAT).compression(Compression::Auto).keep_existing(true);
+    let converted = convert(&Model::open(input)?, output, &options)?;
     for warning in &converted.warnings {
         eprintln!("warning: {warning}");
     }

@@ -2,95 +2,65 @@
 //! loads each tensor, decompressed and verified, from a URL, from disk or from memory. On wasm32 the bytes go straight
 //! into an `ArrayBuffer` that JavaScript owns.
 //!
-//! # Read a file
+//! # Load a model
 //!
-//! [`native::Reader`] reads models from disk or memory, in the formats of the enabled features.
+//! [`Model`] is the entry: it opens a path, a URL or an address on a model hub, lists tensors, and loads them on
+//! demand. It is asynchronous, and runs under any executor. `blocking::Model` has the same calls:
 //!
 //! ```
 //! # #[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]
 //! # fn main() -> weightstream::Result<()> {
-//! use weightstream::native::Reader;
+//! use weightstream::blocking::Model;
+//! use weightstream::{Dtype, LoadRequest};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("model.safetensors");
-//! let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
-//! std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat())?;
+//! let header = r#"{"bias":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}"#;
+//! std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 4]].concat())?;
 //!
-//! let reader = Reader::open(&path)?;
-//! for tensor in reader.tensors() {
+//! let model = Model::open(&path)?; // or "https://…", or "hf:owner/name", with the feature `http`
+//! for tensor in model.tensors() {
 //!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
 //! }
-//! assert_eq!(*reader.tensor_slice("bias")?, [0; 8]);
+//! let bias = model.load("bias")?; // reads only the bytes of this tensor
+//! assert_eq!(*bias.bytes()?, [0; 4]);
+//! assert_eq!(*bias.as_f32()?, [0.0, 0.0]);
+//!
+//! let first = model.load(LoadRequest::new("bias").rows(0..1).dtype(Dtype::F32))?;
+//! assert_eq!(first.shape(), [1]);
 //! # Ok(())
 //! # }
 //! # #[cfg(not(all(feature = "safetensors", not(target_arch = "wasm32"))))]
 //! # fn main() {}
 //! ```
 //!
-//! # Read over HTTP
-//!
-//! [`native::RemoteReader`](crate::native) (feature `http`) requests only the bytes that are needed. It blocks.
-//!
-//! ```no_run
-//! # #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
-//! # fn main() -> weightstream::Result<()> {
-//! use weightstream::loader::Options;
-//! use weightstream::native::RemoteReader;
-//!
-//! let reader = RemoteReader::open("https://example.org/model.gguf", &[], Options::default())?;
-//! println!("{} tensors", reader.tensors().len());
-//! # Ok(())
-//! # }
-//! # #[cfg(not(all(feature = "http", not(target_arch = "wasm32"))))]
-//! # fn main() {}
-//! ```
-//!
-//! [`loader::Loader`] is asynchronous and reads from any [`source::Source`].
-//!
-//! # Convert
-//!
-//! `write::convert` (feature `write`) writes a model in another format.
-//!
-//! ```
-//! # #[cfg(all(feature = "write", feature = "safetensors", feature = "apr", not(target_arch = "wasm32")))]
-//! # fn main() -> weightstream::Result<()> {
-//! use weightstream::format::apr;
-//! use weightstream::native::Reader;
-//! use weightstream::write::{Compression, ConvertOptions, convert};
-//!
-//! # let folder = tempfile::tempdir()?;
-//! # let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
-//! # let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
-//! let input = Reader::from_bytes(vec![("model.safetensors".to_owned(), file)])?;
-//! let mut options = ConvertOptions::default();
-//! options.format = Some(&apr::FORMAT);
-//! options.compression = Compression::Auto;
-//! let converted = convert(&input, &folder.path().join("model.apr"), &options, &())?;
-//! assert_eq!(converted.tensors, 1);
-//! # Ok(())
-//! # }
-//! # #[cfg(not(all(feature = "write", feature = "safetensors", feature = "apr", not(target_arch = "wasm32"))))]
-//! # fn main() {}
-//! ```
+//! [`OpenOptions`] has headers, tokens, retries, digests, signatures and progress. [`SourceModel`] reads from a
+//! [`source::Source`] of your own. `write::convert` (feature `write`) writes a model in another format.
 //!
 //! # Use in WebAssembly
 //!
-//! On wasm32, `web::open` loads models with the `fetch` of the browser. No function is exported from your module. With
-//! the feature `web-workers`, it uses a cache and workers.
+//! On wasm32, [`Model`] loads models with the `fetch` of the browser. No function is exported from your module. With
+//! the feature `web-workers`, it uses a cache and workers: see the module `web`.
 //!
 //! ```no_run
 //! # #[cfg(target_arch = "wasm32")]
 //! # async fn example() -> weightstream::Result<()> {
-//! use std::rc::Rc;
-//! use weightstream::loader::TensorRequest;
-//! use weightstream::web;
-//!
-//! let loader = web::open("https://example.org/model.safetensors", web::Options::default()).await?;
-//! let bias = loader.load_tensor("bias", TensorRequest::default(), Rc::new(())).await?;
-//! let bytes = bias.components[0].buffer.bytes(); // a Uint8Array over memory that JavaScript owns
+//! let model = weightstream::Model::open("https://example.org/model.safetensors").await?;
+//! let bias = model.load("bias").await?.array()?; // a Uint8Array over memory that JavaScript owns
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `formats` (default) | all formats; each has a feature of its own, such as `safetensors` and `gguf` |
+//! | `mmap` (default) | `blocking::Model::open_mapped` |
+//! | `http` | models at URLs, natively |
+//! | `write` | the module `write`: conversions, and NumPy arrays |
+//! | `signatures` | signing models, and verifying signatures, natively |
+//! | `web-workers` | a cache and workers in browsers |
 //!
 //! # Layers
 //!
@@ -105,11 +75,13 @@
 //!
 //! | layer | modules | responsibility |
 //! | --- | --- | --- |
-//! | interfaces | `js` (feature `js`), `web`, `workers`; the crate `weightstream-cli` | what apps and shells see |
+//! | interfaces | `js` (feature `js`); the crate `weightstream-cli` | what apps and shells see |
 //! | | the crate `weightstream-publish` | publishes models, and downloads and checks published ones |
+//! | | `api` | `Model`, asynchronous and blocking |
+//! | | `web`, `workers` | the cache and the workers of browsers |
 //! | engine | `write` | writes models |
-//! | | [`native`] | reads local and remote models, blocking |
-//! | | [`loader`] | opens and lists a model, and loads its tensors from any source |
+//! | | `native` | reads local and remote models, blocking |
+//! | | `loader` | opens and lists a model, and loads its tensors from any source |
 //! | | `loader::schedule` | batches, connections, memory budget |
 //! | | `loader::transfer` | reads ranges, retries and resumes |
 //! | sources | [`source`], `cache` | byte sources; the persistent cache of browsers |
@@ -121,13 +93,13 @@
 //! | | `trust` | which digests of whole files are compared before bytes are passed on |
 //! | parts | `window`, `cursor`, `fields` | known bytes of a file, and how parsers read them |
 //! | | `values` | JSON, CBOR and MessagePack, read within a memory budget |
-//! | | [`index`], `long_array`, `name_index` | tensors and components; long arrays of metadata; names |
+//! | | `index`, `long_array`, `name_index` | tensors and components; long arrays of metadata; names |
 //! | | `codec`, `output` | decoders and checksums; encoders and the files that are written |
 //! | | [`signature`] | signatures of models, and what they state |
-//! | | `identity`, `status`, [`retry`] | the version of a file; what an HTTP status means; when to retry |
-//! | | `names` | names of files in paths and URLs |
+//! | | `identity`, `status`, `retry` | the version of a file; what an HTTP status means; when to retry |
+//! | | `names`, `location` | names of files in paths and URLs; what is a URL |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
-//! | base | `algorithm`, `digest`, [`dtype`], [`error`], [`progress`] | vocabulary |
+//! | base | `algorithm`, `digest`, `dtype`, `error`, `progress`, `on_progress` | vocabulary |
 //! | | `buffer`, `host` | the memory of tensors; the clock and timers of the platform |
 //! | | `deferred` | which parts of the npm package's module are loaded |
 //! | | `setters`, `similar_names`, `sorting` | language: methods of options; suggestions; sorting with less code |
@@ -145,6 +117,7 @@
 extern crate self as weightstream; // code shared with the tests in `tests/` uses this name
 
 mod algorithm;
+mod api;
 #[cfg(target_arch = "wasm32")]
 mod browser;
 mod buffer;
@@ -154,32 +127,33 @@ mod codec;
 mod cursor;
 mod deferred;
 mod digest;
-pub mod dtype;
-pub mod error;
+mod dtype;
+mod error;
 mod fields;
 pub mod format;
 mod host;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
-pub mod hub;
+mod hub;
 mod identity;
-pub mod index;
+mod index;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod js;
-pub mod loader;
+mod loader;
+mod location;
 mod long_array;
 mod model;
 mod name_index;
-#[doc(hidden)] // shared with the command line
-pub mod names;
-pub mod native;
+mod names;
+mod native;
+mod on_progress;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod output;
 mod pipeline;
 mod plan;
-pub mod progress;
+mod progress;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
-pub mod retry;
+mod retry;
 mod setters;
 pub mod signature;
 mod similar_names;
@@ -192,7 +166,7 @@ mod status;
 mod testing;
 mod trust;
 mod values;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
 pub mod web;
 mod window;
 #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
@@ -200,7 +174,23 @@ mod workers;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod write;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use api::StreamingLoader;
+pub use api::{
+    Element, LoadRequest, LoadedComponent, LoadedTensor, Model, OpenOptions, SourceModel, StreamRequest, TensorStream,
+};
+pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
+pub use index::{Algorithm, Component, Digest, Layout, Metadata, Tensor};
+pub use loader::{ModelMetadata, Stats, Verified};
+pub use on_progress::Progress;
+pub use retry::RetryPolicy;
+
+/// Models with blocking calls, natively.
+#[cfg(not(target_arch = "wasm32"))]
+pub mod blocking {
+    pub use crate::api::blocking::{Model, TensorIterator};
+}
 
 /// The Rust code blocks of the guides.
 #[cfg(all(doctest, feature = "http", feature = "write", not(target_arch = "wasm32")))]
@@ -214,9 +204,8 @@ mod guides {
     mod signatures {}
 }
 
-/// Parsers, decoders and the interface of worker threads, for this repository's own tests, fuzz targets and benchmarks,
-/// and what the crate `weightstream-publish` shares with the library. It is not part of the public API and may change
-/// in any version.
+/// Parts of the crate for this repository's own command line, bindings, tests, fuzz targets and benchmarks, and for the
+/// crate `weightstream-publish`. They are not part of the public API and may change in any version.
 #[doc(hidden)]
 pub mod internals {
     #[cfg(any(target_arch = "wasm32", feature = "http", test))]
@@ -226,8 +215,14 @@ pub mod internals {
     pub mod codec {
         pub use crate::codec::*;
     }
+    pub mod dtype {
+        pub use crate::dtype::*;
+    }
     pub mod finder {
         pub use crate::model::finder::{Content, Found, advice, find, list};
+    }
+    pub mod error {
+        pub use crate::error::*;
     }
     pub mod format {
         pub use crate::format::*;
@@ -252,6 +247,25 @@ pub mod internals {
         pub use crate::output::shards::{assign, content_name, file_count};
         pub use crate::output::target::{Naming, Sharded, Target, shares_bytes};
     }
+    #[cfg(any(feature = "http", target_arch = "wasm32"))]
+    pub mod hub {
+        pub use crate::hub::*;
+    }
+    pub mod index {
+        pub use crate::index::*;
+    }
+    pub mod loader {
+        pub use crate::loader::*;
+    }
+    pub mod location {
+        pub use crate::location::*;
+    }
+    pub mod names {
+        pub use crate::names::*;
+    }
+    pub mod native {
+        pub use crate::native::*;
+    }
     pub mod pool {
         pub use crate::pipeline::{Job, Outcome, Pool, Received, Task, TaskError, Work};
     }
@@ -263,6 +277,18 @@ pub mod internals {
     pub mod regular_file {
         pub use crate::regular_file::{Opened, open};
     }
+    pub mod progress {
+        pub use crate::progress::*;
+    }
+    pub mod retry {
+        pub use crate::retry::*;
+    }
+    pub mod signature {
+        pub use crate::signature::*;
+    }
+    pub mod source {
+        pub use crate::source::*;
+    }
     pub mod window {
         pub use crate::window::*;
     }
@@ -271,5 +297,7 @@ pub mod internals {
         pub use crate::write::cancellation::check_cancelled;
         pub use crate::write::conversion::Conversion;
         pub use crate::write::plan::{Plan, Sources};
+        pub use crate::write::*;
+        pub use crate::write::{convert_with as convert, extract_with as extract_npy};
     }
 }

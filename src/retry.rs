@@ -1,33 +1,34 @@
 //! Decides when to retry after a failure. The policy has no clock; the caller waits.
 
 use crate::error::Error;
-use crate::setters::setters;
+use crate::setters::plain_setters as setters;
 
 /// The number of retries and the delays between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// Maximum number of consecutive failures. Received bytes reset the count, so that a long download over an unstable
-    /// connection can complete. 0 disables retries.
-    pub max_attempts: u32,
-    /// The delay after the first failure in milliseconds. Each further failure doubles it.
-    pub base_delay_ms: u64,
-    /// The maximum delay in milliseconds, unless the server requests a longer one with `Retry-After`. That one is
-    /// extended by a random time of up to half of it, but at most by this maximum.
-    pub max_delay_ms: u64,
-    /// The maximum `Retry-After` in milliseconds that is waited for. A longer one makes the request fail.
-    pub max_retry_after_ms: u64,
-    /// A connection that receives no data for this many milliseconds is closed and replaced.
-    pub stall_ms: u64,
+    pub(crate) max_attempts: u32,
+    pub(crate) base_delay_ms: u64,
+    pub(crate) max_delay_ms: u64,
+    pub(crate) max_retry_after_ms: u64,
+    pub(crate) stall_ms: u64,
 }
 
 impl RetryPolicy {
     setters! {
-        with_max_attempts max_attempts: u32;
-        with_base_delay_ms base_delay_ms: u64;
-        with_max_delay_ms max_delay_ms: u64;
-        with_max_retry_after_ms max_retry_after_ms: u64;
-        with_stall_ms stall_ms: u64;
+        /// Maximum number of consecutive failures; 6 by default. Received bytes reset the count, so that a long
+        /// download over an unstable connection can complete. 0 disables retries.
+        max_attempts: u32;
+        /// The delay after the first failure in milliseconds; 250 by default. Each further failure doubles it.
+        base_delay_ms: u64;
+        /// The maximum delay in milliseconds, unless the server requests a longer one with `Retry-After`; 8 seconds by
+        /// default. That one is extended by a random time of up to half of it, but at most by this maximum.
+        max_delay_ms: u64;
+        /// The maximum `Retry-After` in milliseconds that is waited for; one minute by default. A longer one makes the
+        /// request fail.
+        max_retry_after_ms: u64;
+        /// A connection that receives no data for this many milliseconds is closed and replaced; 20 seconds by default.
+        stall_ms: u64;
     }
 }
 

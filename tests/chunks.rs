@@ -7,9 +7,9 @@ mod corpus;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use weightstream::error::Error;
-use weightstream::index::Parsed;
+use weightstream::Error;
 use weightstream::internals::format;
+use weightstream::internals::index::Parsed;
 use weightstream::internals::window::{Stop, Window};
 
 /// The maximum number of times that the parser of any fixture may stop. The limit ends the test if a parser stops

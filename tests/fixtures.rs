@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::rc::Rc;
-use weightstream::dtype::{Dtype, element_count};
-use weightstream::error::Error;
-use weightstream::format;
-use weightstream::index::{Layout, Tensor};
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
+use weightstream::Error;
+use weightstream::internals::dtype::{Dtype, element_count};
+use weightstream::internals::format;
+use weightstream::internals::index::{Layout, Tensor};
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
 
 #[test]
 fn every_fixture_has_the_expected_contents() {

@@ -17,7 +17,7 @@ mod zstd_c;
 
 use arbitrary::{Arbitrary, Unstructured};
 use std::rc::Rc;
-use weightstream::format::{self, Format};
+use weightstream::internals::format::{self, Format};
 
 /// The number of corrupted copies of each file.
 const COPIES: u64 = 5;

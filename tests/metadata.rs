@@ -7,8 +7,8 @@ mod corpus;
 use corpus::Fixture;
 use futures::executor::block_on;
 use std::sync::Arc;
-use weightstream::index::{Metadata, Tensor};
-use weightstream::loader::{Loader, Options};
+use weightstream::internals::index::{Metadata, Tensor};
+use weightstream::internals::loader::{Loader, Options};
 
 #[test]
 fn gguf_pairs_keep_their_values() {

@@ -11,9 +11,9 @@ use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 use weightstream::Result;
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
 
 #[test]
 fn mapped_and_streamed_fixtures_are_equal() {

@@ -11,13 +11,13 @@ use futures::stream::StreamExt;
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::rc::Rc;
-use weightstream::format::ztensor;
-use weightstream::index::Algorithm;
+use weightstream::internals::format::ztensor;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::loader::{Loaded, LoadedComponent, Loader, Options, TensorRequest};
+use weightstream::internals::native::Reader;
 use weightstream::internals::pool::{Job, Outcome, Pool, Received, Task, TaskError, Work};
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
 use weightstream::{Error, Result};
 
 /// The size of the chunks that the loader allocates. A buffer of another size belongs to a tensor.
@@ -165,9 +165,8 @@ fn contents(
         while let Some(loaded) = tensors.next().await {
             streamed.push(loaded?);
         }
-        let plain = |loaded: Vec<weightstream::loader::Loaded<Vec<u8>>>| -> Contents {
-            let bytes =
-                |c: Vec<weightstream::loader::LoadedComponent<Vec<u8>>>| c.into_iter().map(|c| c.buffer).collect();
+        let plain = |loaded: Vec<Loaded<Vec<u8>>>| -> Contents {
+            let bytes = |c: Vec<LoadedComponent<Vec<u8>>>| c.into_iter().map(|c| c.buffer).collect();
             loaded.into_iter().map(|t| (t.tensor.name.clone(), t.verified, bytes(t.components))).collect()
         };
         Ok((plain(alone), plain(streamed), loader.verify(Rc::new(())).await?))
@@ -214,8 +213,7 @@ fn a_component_read_in_parts_is_digested_as_a_whole_if_workers_accept_only_that(
     let header = format!(r#"{{"large":{{"dtype":"U8","shape":[{length}],"data_offsets":[0,{length}]}}}}"#);
     let data: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
     fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
-    let options =
-        ConvertOptions::default().with_format(Some(&ztensor::FORMAT)).with_digest(Some(DigestAlgorithm::Sha256));
+    let options = ConvertOptions::default().format(&ztensor::FORMAT).digest(DigestAlgorithm::Sha256);
     convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
     let right = fs::read(&converted).unwrap();
     let mut wrong = right.clone();
@@ -245,7 +243,7 @@ fn chunk_buffers_are_reused_between_tensors() {
     let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
     let data: Vec<u8> = (0..TENSORS * length).map(|at| (at / 7 % 251) as u8).collect();
     fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
-    let options = ConvertOptions::default().with_compression(Compression::Lz4);
+    let options = ConvertOptions::default().compression(Compression::Lz4);
     convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
     let bytes = fs::read(&converted).unwrap();
     let pool = Rc::new(PoolState::default());

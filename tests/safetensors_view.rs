@@ -8,12 +8,12 @@ use futures::executor::block_on;
 use std::fs;
 use std::ops::Range;
 use std::rc::Rc;
-use weightstream::error::{ErrorKind, Result};
-use weightstream::format;
-use weightstream::loader::{Loader, Options, SafeTensorsView};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
-use weightstream::write::{self, Compression, ConvertOptions};
+use weightstream::internals::format;
+use weightstream::internals::loader::{Loader, Options, SafeTensorsView};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::write::{self, Compression, ConvertOptions};
+use weightstream::{ErrorKind, Result};
 
 type View = Rc<SafeTensorsView<MemorySource>>;
 
@@ -25,7 +25,7 @@ fn every_fixture_is_the_file_that_convert_writes_without_metadata() {
     for fixture in corpus::fixtures() {
         let files = fixture.files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())).collect();
         let Ok(reader) = Reader::from_bytes(files) else { continue };
-        let converted = write::convert(&reader, &out, &ConvertOptions::default().with_omit_metadata(true), &());
+        let converted = write::convert(&reader, &out, &ConvertOptions::default().omit_metadata(true), &());
         let loader = block_on(Loader::open(fixture.source(), Options::default())).unwrap();
         match (block_on(SafeTensorsView::new(Rc::new(loader))), converted) {
             (Ok(view), Ok(_)) => {
@@ -102,7 +102,7 @@ fn a_damaged_small_tensor_does_not_affect_its_neighbours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.zt");
     let reader = Reader::from_bytes(vec![("m.safetensors".to_owned(), file)]).unwrap();
-    write::convert(&reader, &path, &ConvertOptions::default().with_allow_loss(true), &()).unwrap();
+    write::convert(&reader, &path, &ConvertOptions::default().allow_loss(true), &()).unwrap();
     let mut zt = fs::read(&path).unwrap();
     let sound = view_of(zt.clone(), Options::default());
     let whole = read_in_pieces(&sound, 0..u64::MAX, 1 << 16).unwrap();
@@ -195,7 +195,7 @@ fn damaged_tensors_are_not_returned_completely() {
     let (reader, _) = model(Compression::None);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.zt");
-    write::convert(&reader, &path, &ConvertOptions::default().with_allow_loss(true), &()).unwrap();
+    write::convert(&reader, &path, &ConvertOptions::default().allow_loss(true), &()).unwrap();
     let mut zt = fs::read(&path).unwrap();
     let tensor = Reader::open(&path).unwrap().tensors()[1].clone();
     assert!(tensor.components[0].digest.is_some(), "the default of the format");
@@ -252,8 +252,8 @@ fn model(compression: Compression) -> (Reader, Vec<u8>) {
     let reader = Reader::from_bytes(vec![("m.safetensors".to_owned(), file)]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.apr");
-    let options = ConvertOptions::default().with_format(format::formats().iter().find(|format| format.name == "apr"));
-    write::convert(&reader, &path, &options.with_compression(compression), &()).unwrap();
+    let options = ConvertOptions::default().format(format::formats().iter().find(|format| format.name == "apr"));
+    write::convert(&reader, &path, &options.compression(compression), &()).unwrap();
     (reader, fs::read(&path).unwrap())
 }
 

@@ -12,12 +12,12 @@ use js_sys::{Array, Function, Uint8Array};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_test::*;
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::retry::RetryPolicy;
-use weightstream::source::Source;
-use weightstream::source::fetch::Client;
-use weightstream::source::js_buffer::JsBuffer;
-use weightstream::source::web::WebSource;
+use weightstream::RetryPolicy;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::internals::source::Source;
+use weightstream::internals::source::fetch::Client;
+use weightstream::internals::source::js_buffer::JsBuffer;
+use weightstream::internals::source::web::WebSource;
 use weightstream::{ErrorKind, Result};
 
 wasm_bindgen_test_configure!(run_in_browser);
@@ -47,7 +47,7 @@ async fn open(server: &Server) -> Result<WebLoader> {
     let mut client = Client::default();
     client.fetch = Some(server.fetch());
     let source = WebSource::new(&URL.into(), client)?;
-    let retry = RetryPolicy::default().with_base_delay_ms(1).with_stall_ms(100);
+    let retry = RetryPolicy::default().base_delay_ms(1).stall_ms(100);
     Loader::open(source, Options::default().with_retry(retry)).await.map(Rc::new)
 }
 
@@ -82,7 +82,7 @@ async fn range_requests_load_every_tensor_and_verify_the_checksum() {
     let loader = open(&server).await.unwrap();
     assert_eq!(server.requests(), 1, "a small header needs one request");
     check_everything(&loader).await;
-    assert_eq!(loader.verify(Rc::new(())).await.unwrap(), Some(weightstream::index::Algorithm::Crc32));
+    assert_eq!(loader.verify(Rc::new(())).await.unwrap(), Some(weightstream::internals::index::Algorithm::Crc32));
 }
 
 #[wasm_bindgen_test]

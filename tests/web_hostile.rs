@@ -13,9 +13,9 @@ use js_sys::{Array, ArrayBuffer, JsString, Uint8Array, WebAssembly};
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_test::*;
-use weightstream::loader::{Loader, Options};
-use weightstream::source::fetch::Client;
-use weightstream::source::web::WebSource;
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::source::fetch::Client;
+use weightstream::internals::source::web::WebSource;
 use weightstream::{ErrorKind, Result};
 
 wasm_bindgen_test_configure!(run_in_browser);

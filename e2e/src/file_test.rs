@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, Compression, ConvertOptions};
 use weightstream_cli::serve::Server;
 
 use crate::cases;
@@ -134,7 +134,7 @@ fn models_with_rows() -> Result<TempDir> {
     fs::write(&source, file)?;
     let reader = Reader::open(&source)?;
     for (name, compression) in [("own.apr", Compression::Lz4), ("own.zt", Compression::Zstd)] {
-        let options = ConvertOptions::default().with_compression(compression);
+        let options = ConvertOptions::default().compression(compression);
         write::convert(&reader, &folder.path().join(name), &options, &())?;
     }
     // The positions are under a key that weightstream does not know, as if another tool had written the file.

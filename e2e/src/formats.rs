@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use weightstream::format::Format;
-use weightstream::write;
+use weightstream::internals::format::Format;
+use weightstream::internals::write;
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, Compression, ConvertOptions};
 
 /// Small enough for several files.
 const SHARD_BYTES: u64 = 100_000;
@@ -27,10 +27,9 @@ pub fn write(folder: &Path) -> Result<()> {
     let file: Vec<u8> =
         (header.len() as u64).to_le_bytes().into_iter().chain(header.into_bytes()).chain(values).collect();
     let model = Reader::from_bytes(vec![("model.safetensors".to_owned(), file)])?;
-    let compressed =
-        ConvertOptions::default().with_compression(Compression::Lz4).with_max_shard_bytes(Some(SHARD_BYTES));
+    let compressed = ConvertOptions::default().compression(Compression::Lz4).max_shard_bytes(SHARD_BYTES);
     write::convert(&model, &folder.join("model.apr"), &compressed, &())?;
-    let plain = ConvertOptions::default().with_omit_metadata(true);
+    let plain = ConvertOptions::default().omit_metadata(true);
     write::convert(&model, &folder.join("model.safetensors"), &plain, &())?;
     Ok(())
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use weightstream::format::{apr, gguf};
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions};
+use weightstream::internals::format::{apr, gguf};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, Compression, ConvertOptions};
 
 use crate::runtime_examples::write_model;
 use xtask::project::Project;
@@ -27,12 +27,12 @@ const SCRIPT: &str = r#"
 pub fn write(project: &Project, folder: &Path) -> Result<()> {
     write_model(project, "gguf", SCRIPT, folder)?;
     let packed = folder.join("model.apr");
-    let to_apr = ConvertOptions::default().with_format(Some(&apr::FORMAT)).with_compression(Compression::Lz4);
+    let to_apr = ConvertOptions::default().format(&apr::FORMAT).compression(Compression::Lz4);
     write::convert(&Reader::open(folder.join("original.gguf"))?, &packed, &to_apr, &())?;
     let packed = Reader::open(packed)?;
-    let to_gguf = ConvertOptions::default().with_format(Some(&gguf::FORMAT));
+    let to_gguf = ConvertOptions::default().format(&gguf::FORMAT);
     write::convert(&packed, &folder.join("whole.gguf"), &to_gguf, &())?;
-    let split = to_gguf.with_max_shard_bytes(Some(SHARD_BYTES)).with_metadata_first(true);
+    let split = to_gguf.max_shard_bytes(Some(SHARD_BYTES)).metadata_first(true);
     let written = write::convert(&packed, &folder.join("split.gguf"), &split, &())?;
     ensure!(written.files.len() == FILES, "{} files instead of {FILES}", written.files.len());
     Ok(())

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, Compression, ConvertOptions};
 
 use crate::minilm;
 use xtask::project::Project;
@@ -23,7 +23,7 @@ pub fn write(project: &Project, folder: &Path) -> Result<()> {
     for (name, path) in MODELS {
         let (original, folder) = (packages.join(path), folder.join(name));
         fs::create_dir(&folder)?;
-        let options = ConvertOptions::default().with_compression(Compression::Auto);
+        let options = ConvertOptions::default().compression(Compression::Auto);
         write::convert(&Reader::open(&original)?, &folder, &options, &())?;
         fs::copy(&original, folder.join("original.onnx"))?;
     }

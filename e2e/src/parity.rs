@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Number, Value, json};
 use sha2::{Digest, Sha256};
-use weightstream::index::{Component, Tensor};
-use weightstream::native::{Reader, StreamingLoader};
+use weightstream::internals::index::{Component, Tensor};
+use weightstream::internals::native::Reader;
 use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;
@@ -104,7 +104,7 @@ pub fn compare(in_browser: &Value, native: &NativeResult) -> Result<()> {
 }
 
 fn load_natively(file: &Path) -> NativeResult {
-    let mut reader = {
+    let reader = {
         // SAFETY: nothing writes to the fixtures while they are compared.
         unsafe { Reader::open_mapped(file) }?
     };

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use weightstream::native::Reader;
+use weightstream::internals::native::Reader;
 use weightstream_cli::serve::Server;
 
 use crate::cases;

@@ -104,7 +104,7 @@ fn open_address(page: &mut Page, address: &str) -> Result<()> {
 mod tests {
     use std::fs;
 
-    use weightstream::format;
+    use weightstream::internals::format;
     use xtask::sources;
 
     #[test]

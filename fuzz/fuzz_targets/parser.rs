@@ -3,7 +3,7 @@
 #![no_main]
 
 use std::sync::LazyLock;
-use weightstream::format::{Format, formats};
+use weightstream::internals::format::{Format, formats};
 
 static FORMAT: LazyLock<Option<&'static Format>> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_FORMAT").ok().filter(|name| name != "manifest")?;

@@ -1,9 +1,9 @@
 //! Fuzzes decoders: any split of the input must give the same output, and never more than the declared length.
 
 use arbitrary::Arbitrary;
-use weightstream::dtype::Dtype;
-use weightstream::index::{Component, Encoding};
+use weightstream::Dtype;
 use weightstream::internals::codec::Decoder;
+use weightstream::internals::index::{Component, Encoding};
 
 /// Stored bytes, their declared decoded length, and the positions at which to split them.
 #[derive(Debug, Arbitrary)]

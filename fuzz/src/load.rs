@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::source::memory::{MemoryBody, MemorySource};
-use weightstream::source::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::{MemoryBody, MemorySource};
+use weightstream::internals::source::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
 use weightstream::{Error, ErrorKind, Result};
 
 /// The behaviour of the network for each request. Later requests succeed.
@@ -88,7 +88,7 @@ fn read_all(reader: Reader) -> Option<Contents> {
     Some(all)
 }
 
-fn compare(expected: &Option<Contents>, loaded: &weightstream::loader::Loaded<Vec<u8>>) {
+fn compare(expected: &Option<Contents>, loaded: &weightstream::internals::loader::Loaded<Vec<u8>>) {
     let expected = expected.as_ref().expect("the loader opened a file that the reader rejects");
     for component in &loaded.components {
         let key = (loaded.tensor.name.clone(), component.role.to_string());

@@ -1,11 +1,11 @@
 //! Fuzzes parsers: they must not panic, request bytes twice, or return ranges outside of the file.
 
 use std::collections::HashSet;
-use weightstream::format::{Format, formats};
-use weightstream::index::{Index, Parsed};
 use weightstream::internals::format;
+use weightstream::internals::format::{Format, formats};
+use weightstream::internals::index::{Index, Parsed};
+use weightstream::internals::native::Reader;
 use weightstream::internals::window::{Stop, Window};
-use weightstream::native::Reader;
 
 /// The maximum number of requests of a parser. No file of a fuzzer's size needs more.
 const MAX_REQUESTS: usize = 10_000;

@@ -1,8 +1,8 @@
 //! Decodes Zstandard frames with this library and with the C library. Both must return the same bytes or fail.
 
-use weightstream::dtype::Dtype;
-use weightstream::index::{Component, Encoding};
+use weightstream::Dtype;
 use weightstream::internals::codec::Decoder;
+use weightstream::internals::index::{Component, Encoding};
 use weightstream::{Error, ErrorKind};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 

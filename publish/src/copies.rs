@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read};
 use std::ops::Range;
 use tokio::runtime::Runtime;
-use weightstream::error::{Error, Result};
+use weightstream::internals::progress::Progress;
 use weightstream::internals::write::check_cancelled;
-use weightstream::progress::Progress;
+use weightstream::{Error, Result};
 
 /// The smallest, average and largest size of a chunk in bytes.
 const CHUNK_BYTES: [usize; 3] = [16 << 10, 64 << 10, 256 << 10];

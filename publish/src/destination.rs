@@ -6,12 +6,12 @@ use object_store::path::Path as ObjectPath;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format::apr;
+use weightstream::internals::format::apr;
+use weightstream::internals::names;
 use weightstream::internals::output;
 use weightstream::internals::output::{CreatedFolders, Target};
-use weightstream::names;
-use weightstream::write::{Input, format_of_name};
+use weightstream::internals::write::{Input, format_of_name};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The name of the entry if the destination is a folder, without its extension.
 const ENTRY_STEM: &str = "model";

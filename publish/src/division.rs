@@ -2,12 +2,12 @@
 
 use super::previous::Previous;
 use std::ops::Range;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Tensor;
+use weightstream::internals::index::Tensor;
 use weightstream::internals::output;
 use weightstream::internals::output::Sharded;
 use weightstream::internals::publication::MAX_PARTS;
 use weightstream::internals::write::Conversion;
+use weightstream::{Error, ErrorKind, Result};
 
 /// The maximum size of a file, unless the caller states one.
 const FILE_BYTES: u64 = 24 << 20;

@@ -16,9 +16,9 @@
 use super::record::FileRecord;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::internals::output::FinishedFile;
 use weightstream::internals::publication::KEY;
+use weightstream::{Error, ErrorKind, Result};
 
 /// A file beside the files of tensors: the index file of AEROSET.
 #[derive(Debug, Clone, PartialEq, Eq)]

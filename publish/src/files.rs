@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::{Digest, Tensor};
 use weightstream::internals::codec::digest::digest_of;
+use weightstream::internals::index::{Digest, Tensor};
 use weightstream::internals::output::{FinishedFile, PartialFile, ShardFile, content_name};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::{Input, Sizes};
 use weightstream::internals::write::{Plan, Sources, check_cancelled};
-use weightstream::progress::Progress;
-use weightstream::write::{Input, Sizes};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The number of files that are sent at the same time, which is also the number of temporary files.
 pub(super) const MAX_UPLOADS: usize = 4;

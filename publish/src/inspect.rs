@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
-use weightstream::error::Result;
-use weightstream::index::{Digest, Tensor};
+use weightstream::Result;
 use weightstream::internals::codec::digest::Hasher;
+use weightstream::internals::index::{Digest, Tensor};
+use weightstream::internals::native::Reader;
 use weightstream::internals::output::FinishedFile;
-use weightstream::native::Reader;
 
 /// The number of bytes that are read and digested at a time.
 const PIECE_BYTES: usize = 1 << 20;

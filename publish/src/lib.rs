@@ -42,11 +42,10 @@ use record::FileRecord;
 use serde_json::Map;
 use source_digest::Digesting;
 use std::path::Path;
-use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::internals::output::{FinishedFile, Naming, PartialFile, ShardFile};
-use weightstream::internals::write::{Conversion, Plan};
-use weightstream::progress::Progress;
-use weightstream::write::{Extent, Input};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::{AsInput, Conversion, Extent, Input, Plan};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The result of [`publish`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +72,7 @@ pub struct Published {
 ///
 /// Files are converted one after the other into the folder for temporary files, and sent while the next ones are
 /// converted; at most four of them exist at a time. Before the entry is written, whatever
-/// [`Reader::verify`](weightstream::native::Reader::verify) compares of the input is compared; if it is damaged, the
+/// [`Model::verify`](weightstream::blocking::Model::verify) compares of the model is compared; if it is damaged, the
 /// files that were sent are deleted. Then every file is read back and compared with its digest. The entry is written
 /// last, so that a call that fails leaves the previous revision in place.
 ///
@@ -81,10 +80,37 @@ pub struct Published {
 /// folder, files are written as by [`convert`](weightstream::write::convert).
 ///
 /// # Errors
-/// Those of [`convert`](weightstream::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no
-/// manifest, if records belong to another input, or if a file at the destination belongs to others or to the input;
+/// Those of [`convert`](weightstream::write::convert) and of the store; `INVALID_ARGUMENT` if the format has
+/// no manifest, if records belong to another input, or if a file at the destination belongs to others or to the input;
 /// `NOT_FOUND` if records are missing; `CHECKSUM` if the input is damaged, or a file is read back with other bytes.
-pub fn publish(
+///
+/// ```no_run
+/// use weightstream::blocking::Model;
+/// use weightstream_publish::{PublishOptions, publish};
+///
+/// # fn main() -> weightstream::Result<()> {
+/// let model = Model::open("model.safetensors")?;
+/// let published = publish(&model, "s3://bucket/model.apr", &PublishOptions::default())?;
+/// println!("{} of {} files sent", published.sent_files, published.file_count);
+/// # Ok(())
+/// # }
+/// ```
+pub fn publish(model: &impl AsInput, destination: &str, options: &PublishOptions) -> Result<Published> {
+    let progress = options.convert.meter();
+    let mut published = None;
+    model.with_input(&mut |input| {
+        published = Some(publish_with(input, destination, options, &progress)?);
+        Ok(())
+    })?;
+    published.ok_or_else(|| Error::new(ErrorKind::Internal, "the model was not read"))
+}
+
+/// Like [`publish`], from any input.
+///
+/// # Errors
+/// Those of [`publish`]; `IO` if `progress` cancels.
+#[doc(hidden)]
+pub fn publish_with(
     input: &dyn Input,
     destination: &str,
     options: &PublishOptions,

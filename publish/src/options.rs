@@ -1,8 +1,8 @@
 //! The options of publishing.
 
 use std::ops::Range;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::write::{ConvertOptions, TensorOrder};
+use weightstream::internals::write::{ConvertOptions, TensorOrder};
+use weightstream::{Error, ErrorKind, Result};
 
 /// How to publish a model.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub enum Share {
 
 impl Default for PublishOptions {
     fn default() -> Self {
-        let convert = ConvertOptions::default().with_order(TensorOrder::Layers);
+        let convert = ConvertOptions::default().order(TensorOrder::Layers);
         PublishOptions { convert, share: Share::default(), previous: None, headers: Vec::new(), replace_foreign: false }
     }
 }

@@ -3,9 +3,9 @@
 use super::destination::Destination;
 use super::upload::{self, Found, is_foreign};
 use std::collections::HashSet;
-use weightstream::error::Result;
+use weightstream::Result;
 use weightstream::internals::publication::Publication;
-use weightstream::write::Input;
+use weightstream::internals::write::Input;
 
 /// What a run may replace.
 pub(super) struct Owned {

@@ -6,13 +6,13 @@ use crate::object::{ObjectSource, Store, is_same_origin};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Tensor;
-use weightstream::loader::Options;
-use weightstream::names;
-use weightstream::native::{Reader, RemoteReader};
-use weightstream::source::Source;
+use weightstream::Dtype;
+use weightstream::internals::index::Tensor;
+use weightstream::internals::loader::Options;
+use weightstream::internals::names;
+use weightstream::internals::native::{Reader, RemoteReader};
+use weightstream::internals::source::Source;
+use weightstream::{Error, ErrorKind, Result};
 
 /// A revision that was published earlier.
 pub(super) struct Previous {

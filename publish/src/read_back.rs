@@ -8,10 +8,10 @@ use crate::object::{Store, object_error};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 use object_store::path::Path as ObjectPath;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Digest;
 use weightstream::internals::codec::digest::Hasher;
+use weightstream::internals::index::Digest;
 use weightstream::internals::publication::Publication;
+use weightstream::{Error, ErrorKind, Result};
 
 /// The number of files that are read at the same time.
 const PARALLEL_READS: usize = 4;

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Digest;
 use weightstream::internals::codec::digest::digest_of;
+use weightstream::internals::index::Digest;
 use weightstream::internals::output::ShardFile;
 use weightstream::internals::write::Plan;
-use weightstream::write::{ConvertOptions, Input};
+use weightstream::internals::write::{ConvertOptions, Input};
+use weightstream::{Error, ErrorKind, Result};
 
 /// A file of tensors that exists at the destination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,15 +5,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::SystemTime;
-use weightstream::error::Result;
-use weightstream::index::{Digest, Tensor};
+use weightstream::Result;
 use weightstream::internals::codec::digest::{Hasher, digest_of};
+use weightstream::internals::index::{Digest, Tensor};
+use weightstream::internals::loader::ModelMetadata;
 use weightstream::internals::output::shares_bytes;
+use weightstream::internals::progress::Progress;
 use weightstream::internals::window::{Stop, Window};
+use weightstream::internals::write::{Extent, Input};
 use weightstream::internals::write::{Sources, check_cancelled};
-use weightstream::loader::ModelMetadata;
-use weightstream::progress::Progress;
-use weightstream::write::{Extent, Input};
 
 /// An input that keeps the digest of each component that was read.
 pub(super) struct Digesting<'a> {

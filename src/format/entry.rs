@@ -43,6 +43,7 @@ impl Format {
     ///
     /// # Errors
     /// [`Stop::Need`] while bytes are missing; [`Stop::Failed`] if the file is invalid.
+    #[doc(hidden)]
     pub fn parse(&self, window: &Window) -> Result<Parsed, Stop> {
         (self.parser.parse)(window)
     }
@@ -52,6 +53,7 @@ impl Format {
     ///
     /// # Errors
     /// As for [`Format::parse`].
+    #[doc(hidden)]
     pub fn stretch_checksums(&self, window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
         (self.parser.checksums)(window)
     }
@@ -60,6 +62,7 @@ impl Format {
     ///
     /// # Errors
     /// `TRUNCATED` if the file does not end with the marks; otherwise as for [`Format::parse`].
+    #[doc(hidden)]
     pub fn check_tail(&self, window: &Window) -> Result<(), Stop> {
         (self.parser.check_tail)(window)
     }
@@ -77,6 +80,7 @@ impl Format {
     }
 
     /// The writer of the format; `None` if weightstream only reads the format.
+    #[doc(hidden)]
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     pub fn writer(&self) -> Option<&Writer> {
         self.writer.as_ref()

@@ -52,6 +52,7 @@ pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
+#[doc(hidden)]
 pub use checksum::{Expected, RangeChecksum};
 pub(crate) use entry::FileNames;
 pub use entry::Format;
@@ -93,10 +94,11 @@ registry! {
 static MANIFEST: Parser = Parser::new(Detection::Heuristic(is_json_object), parse_manifest);
 
 /// The number of bytes at the start of a file from which the format is detected: magics and first fields fit in them.
-pub const SNIFF_BYTES: u64 = 16;
+pub(crate) const SNIFF_BYTES: u64 = 16;
 
 /// The maximum size of a manifest. Manifests are read whole; one for 100,000 tensors has about 10 MB. The limit
 /// prevents a manifest from exhausting memory.
+#[doc(hidden)]
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
 /// The formats that this build reads.
@@ -119,6 +121,7 @@ pub(crate) fn file_names() -> &'static [FileNames] {
 
 /// Detects the format of a file from `head`: its first [`SNIFF_BYTES`], or the whole file if it is shorter. Returns
 /// `None` for unknown bytes, and for a JSON manifest.
+#[doc(hidden)]
 pub fn detect(head: &[u8]) -> Option<&'static Format> {
     position(head).and_then(|at| FORMATS.get(at))
 }

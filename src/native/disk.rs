@@ -63,8 +63,8 @@ pub(super) struct DiskFile {
 struct OpenFile(File);
 
 /// Metadata that changes if the path refers to another file, or the file is modified.
-#[derive(Debug, PartialEq, Eq)]
-struct Version {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
     byte_length: u64,
     modified: Option<SystemTime>,
     #[cfg(unix)]
@@ -93,6 +93,14 @@ impl DiskFile {
         bytes.resize(length, 0);
         self.with_file(|file| self.read_into(file, range.start, &mut bytes))?;
         Ok(bytes)
+    }
+
+    /// Copies the bytes at the offset `start` to all of `bytes`.
+    ///
+    /// # Errors
+    /// `TRUNCATED` if the file became shorter since it was opened; `IO`.
+    pub(super) fn read_at(&self, start: u64, bytes: &mut [u8]) -> Result<()> {
+        self.with_file(|file| self.read_into(file, start, bytes))
     }
 
     /// Calls `take` with the bytes of `range` in order, in pieces of at most `piece_bytes`.
@@ -160,7 +168,7 @@ impl Drop for OpenFile {
 }
 
 impl Version {
-    fn of(metadata: &Metadata) -> Self {
+    pub(super) fn of(metadata: &Metadata) -> Self {
         #[cfg(unix)]
         use std::os::unix::fs::MetadataExt;
         Version {

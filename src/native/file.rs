@@ -1,7 +1,7 @@
 //! An open file of a model: its bytes, and its index.
 
 #[cfg(not(target_arch = "wasm32"))]
-use super::disk::{self, DiskFile};
+use super::disk::{self, DiskFile, Version};
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 use super::map::Map;
 use super::storage::Storage;
@@ -31,6 +31,9 @@ pub(super) struct FileBytes {
     /// The path of a file on disk.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) path: Option<PathBuf>,
+    /// The version of a file on disk when it was opened.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) version: Option<Version>,
     pub(super) storage: Storage,
     /// The length of the file and of the compressed bytes in it, if it was compressed as a whole.
     packed: Option<(u64, u64)>,
@@ -40,7 +43,7 @@ impl FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let (file, metadata) = open_regular(path)?;
-        Ok(FileBytes::at(path, Storage::OnDisk(DiskFile::new(path, file, &metadata))))
+        Ok(FileBytes::at(path, &metadata, Storage::OnDisk(DiskFile::new(path, file, &metadata))))
     }
 
     /// Maps the file at `path`.
@@ -50,22 +53,25 @@ impl FileBytes {
     #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
     #[allow(unsafe_code, reason = "forwards the safety requirement of `Reader::open_mapped`")]
     pub(super) unsafe fn map(path: &Path) -> Result<Self> {
-        let (file, _) = open_regular(path)?;
+        let (file, metadata) = open_regular(path)?;
         // SAFETY: the caller guarantees the requirement of `Map::of`.
         let map = unsafe { Map::of(&file) }.map_err(|e| Error::from(e).in_file(&path.display().to_string()))?;
-        Ok(FileBytes::at(path, Storage::Mapped(map)))
+        Ok(FileBytes::at(path, &metadata, Storage::Mapped(map)))
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn at(path: &Path, storage: Storage) -> Self {
-        FileBytes { name: path.display().to_string(), path: Some(path.to_owned()), storage, packed: None }
+    fn at(path: &Path, metadata: &Metadata, storage: Storage) -> Self {
+        let (name, version) = (path.display().to_string(), Some(Version::of(metadata)));
+        FileBytes { name, path: Some(path.to_owned()), version, storage, packed: None }
     }
 
-    pub(super) fn in_memory(name: String, bytes: Vec<u8>) -> Self {
+    pub(super) fn in_memory(name: String, bytes: Arc<Vec<u8>>) -> Self {
         FileBytes {
             name,
             #[cfg(not(target_arch = "wasm32"))]
             path: None,
+            #[cfg(not(target_arch = "wasm32"))]
+            version: None,
             storage: Storage::Memory(bytes),
             packed: None,
         }
@@ -100,7 +106,7 @@ impl FileBytes {
         assembly::check_packed(part).map_err(|e| e.in_file(&self.name))?;
         let decoded = self.decode(&component).map_err(|e| e.in_file(&self.name))?;
         let packed = Some((self.byte_length(), component.range.end - component.range.start));
-        let unpacked = FileBytes { storage: Storage::Memory(decoded), packed, ..self };
+        let unpacked = FileBytes { storage: Storage::Memory(Arc::new(decoded)), packed, ..self };
         let parsed = unpacked.parse(format::parse)?;
         Ok((unpacked, parsed))
     }

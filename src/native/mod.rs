@@ -10,22 +10,27 @@ mod disk;
 mod file;
 #[cfg(not(target_arch = "wasm32"))]
 mod folder;
+mod load;
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 mod map;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub(crate) mod remote;
+#[cfg(not(target_arch = "wasm32"))]
+mod source;
 mod storage;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) mod stored;
-mod streaming;
+
 mod verify;
 
 pub use crate::loader::Verified;
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::read_file;
+pub use load::LoadedTensor;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub use remote::{RemoteReader, read_url};
-pub use streaming::{LoadedTensor, StreamingLoader};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use source::{FileSource, ModelFiles};
 
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
@@ -40,7 +45,7 @@ use crate::window::{Stop, Window};
 use file::{FileBytes, TensorFile};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A model in one file, or in several with a manifest.
 #[derive(Debug)]
@@ -48,6 +53,8 @@ pub struct Reader {
     name: String,
     #[cfg(not(target_arch = "wasm32"))]
     manifest_path: Option<std::path::PathBuf>,
+    #[cfg(not(target_arch = "wasm32"))]
+    manifest_version: Option<disk::Version>,
     metadata: ModelMetadata,
     files: Vec<TensorFile>,
     /// All tensors, in the order of the files and of the tensors in each file.
@@ -109,7 +116,12 @@ impl Reader {
     /// # Errors
     /// As for `open`, except `IO`.
     pub fn from_bytes(files: Vec<(String, Vec<u8>)>) -> Result<Reader> {
-        let mut files = files.into_iter().map(|(name, bytes)| FileBytes::in_memory(name, bytes));
+        Reader::from_shared(files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))))
+    }
+
+    /// Like [`Reader::from_bytes`], with contents that are used elsewhere, too.
+    pub(crate) fn from_shared(files: impl Iterator<Item = (String, Arc<Vec<u8>>)>) -> Result<Reader> {
+        let mut files = files.map(|(name, bytes)| FileBytes::in_memory(name, bytes));
         let first = files.next().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
         let mut others: Vec<_> = files.collect();
         Reader::new(first, |part| match others.iter().position(|file| file.name == part.path) {
@@ -151,6 +163,14 @@ impl Reader {
             .map(AsRef::as_ref)
     }
 
+    /// The versions of the files on disk, by their paths.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn versions(&self) -> std::collections::HashMap<std::path::PathBuf, disk::Version> {
+        let manifest = self.manifest_path.as_ref().zip(self.manifest_version.as_ref());
+        let files = self.files.iter().filter_map(|file| file.bytes.path.as_ref().zip(file.bytes.version.as_ref()));
+        manifest.into_iter().chain(files).map(|(path, version)| (path.clone(), version.clone())).collect()
+    }
+
     /// Warnings about the model, each with the name of the file.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().flat_map(|TensorFile { bytes, index, .. }| {
@@ -161,7 +181,7 @@ impl Reader {
     /// Returns the decoded bytes of a tensor. Raw bytes that are mapped or in memory are not copied.
     ///
     /// A compressed tensor, or a tensor of a file on disk, is read into memory at the first call. The reader keeps this
-    /// memory until it is dropped. To avoid this, use [`StreamingLoader::load_tensor`], which returns an owned buffer,
+    /// memory until it is dropped. To avoid this, use [`Reader::load_tensor`], which returns an owned buffer,
     /// or [`Reader::read_pieces`]. The first call verifies the digest of the tensor, if the format has one.
     ///
     /// # Errors
@@ -231,7 +251,7 @@ impl Reader {
     fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
         let name = first.name.clone();
         #[cfg(not(target_arch = "wasm32"))]
-        let mut manifest_path = None;
+        let (mut manifest_path, mut manifest_version) = (None, None);
         let (first, parsed) = first.unpack(None)?;
         let (mut assembly, opened) = Assembly::of(parsed, first.file_name()).map_err(|e| e.in_file(&name))?;
         let mut files = Vec::new();
@@ -247,7 +267,7 @@ impl Reader {
             Opened::Document => {
                 #[cfg(not(target_arch = "wasm32"))]
                 {
-                    manifest_path = first.path;
+                    (manifest_path, manifest_version) = (first.path, first.version);
                 }
             }
         }
@@ -268,6 +288,8 @@ impl Reader {
             name,
             #[cfg(not(target_arch = "wasm32"))]
             manifest_path,
+            #[cfg(not(target_arch = "wasm32"))]
+            manifest_version,
             metadata: join_metadata(assembly.manifest.as_mut(), files.first_mut()),
             files,
             tensors: Vec::new(),

@@ -7,6 +7,7 @@ use super::map::Map;
 use crate::error::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The size of pieces of mapped bytes. The system reads the next piece in the background: large enough for a disk, and
 /// small enough for processor caches.
@@ -25,7 +26,7 @@ pub(super) enum Storage {
     OnDisk(DiskFile),
     #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
     Mapped(Map),
-    Memory(Vec<u8>),
+    Memory(Arc<Vec<u8>>),
 }
 
 impl Storage {
@@ -71,6 +72,20 @@ impl Storage {
             Storage::OnDisk(file) => file.read(range).map(Cow::Owned),
             _ => self.borrow(range)?.map(Cow::Borrowed).ok_or_else(|| outside(range)),
         }
+    }
+
+    /// Copies the bytes at the offset `start` to all of `bytes`.
+    ///
+    /// # Errors
+    /// As for [`Storage::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn read_into(&self, start: u64, bytes: &mut [u8]) -> Result<()> {
+        if let Storage::OnDisk(file) = self {
+            return file.read_at(start, bytes);
+        }
+        let range = start..start.saturating_add(bytes.len() as u64);
+        bytes.copy_from_slice(self.borrow(&range)?.ok_or_else(|| outside(&range))?);
+        Ok(())
     }
 
     /// Calls `take` with the bytes of `range` in order, in pieces. Pieces of files on disk and of mapped files do not

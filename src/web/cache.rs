@@ -10,7 +10,7 @@ use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
 /// Where files are cached. Every read from a cache is verified. A cache that cannot be used is reported by
-/// [`Report::cache_error`]; the load then uses the network.
+/// [`Model::cache_error`](crate::Model::cache_error); the load then uses the network.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Cache {
@@ -74,7 +74,7 @@ pub async fn clear_cache() -> Result<()> {
 }
 
 /// Adds the cache to a source.
-pub(super) async fn add_to(source: WebSource, cache: Option<Cache>, report: &Report) -> Result<WebSource> {
+pub(crate) async fn add_to(source: WebSource, cache: Option<Cache>, report: &Report) -> Result<WebSource> {
     let option = match cache {
         None => return Ok(source),
         Some(Cache::Auto) => CacheOption::Auto,

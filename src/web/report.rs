@@ -1,4 +1,4 @@
-//! What [`open`](super::open) could not have.
+//! What [`OpenOptions::open`](crate::OpenOptions::open) could not have.
 
 use crate::source::cached;
 use crate::workers::PoolHandle;
@@ -7,20 +7,20 @@ use std::rc::Rc;
 
 /// Why the cache or the workers of a loader are not used. A load does not fail without them.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     pub(super) cache: Rc<cached::Report>,
     pub(super) workers: OnceCell<Rc<PoolHandle>>,
 }
 
 impl Report {
-    /// Why files are not cached, or no longer, if [`Options::cache`](super::Options::cache) asks for it.
-    pub fn cache_error(&self) -> Option<String> {
+    /// Why files are not cached, or no longer, if [`OpenOptions::cache`](crate::OpenOptions::cache) asks for it.
+    pub(crate) fn cache_error(&self) -> Option<String> {
         self.cache.error()
     }
 
     /// Why no workers are used although there was enough work for them, if
-    /// [`Options::workers`](super::Options::workers) asks for some.
-    pub fn workers_error(&self) -> Option<String> {
+    /// [`OpenOptions::workers`](crate::OpenOptions::workers) asks for some.
+    pub(crate) fn workers_error(&self) -> Option<String> {
         self.workers.get().and_then(|workers| workers.error())
     }
 }

@@ -49,7 +49,7 @@ pub fn set_worker(start: Function) {
 }
 
 /// Adds the workers to a loader. Without workers, the Web Crypto API computes SHA-256 off the page's thread.
-pub(super) fn add_to(loader: Loader<WebSource>, count: usize, report: &Report) -> Loader<WebSource> {
+pub(crate) fn add_to(loader: Loader<WebSource>, count: usize, report: &Report) -> Loader<WebSource> {
     let workers = (count > 0).then(|| Rc::new(PoolHandle::new(count)));
     if let Some(workers) = &workers {
         set_script();

@@ -80,6 +80,15 @@ pub trait Input {
     }
 }
 
+/// What gives an [`Input`]: a [`Model`](crate::blocking::Model).
+pub trait AsInput {
+    /// Calls `work` once with the input.
+    ///
+    /// # Errors
+    /// Errors of opening the model; those of `work`.
+    fn with_input(&self, work: &mut dyn FnMut(&dyn Input) -> Result<()>) -> Result<()>;
+}
+
 /// The files whose digests a call compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {

@@ -5,6 +5,7 @@
 //! same input and options give the same bytes.
 
 pub(crate) mod cancellation;
+#[doc(hidden)]
 pub mod cast;
 mod checked;
 mod companion;
@@ -26,27 +27,55 @@ mod positions;
 mod readers;
 mod source;
 
-pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
+#[doc(hidden)]
+pub use crate::output::writer::Writer;
+pub use crate::output::writer::{Compression, DigestAlgorithm};
 pub use converted::{Converted, Sizes};
+#[doc(hidden)]
 pub use folder::folder_metadata;
+#[doc(hidden)]
 pub use formats::{format_named, format_of_name, formats};
-pub use input::{Extent, Input};
-pub use npy::{ExtractOptions, Extracted, extract_npy};
+#[doc(hidden)]
+pub use input::{AsInput, Extent, Input};
+#[doc(hidden)]
+pub use npy::extract_with;
+pub use npy::{ExtractOptions, Extracted};
 pub use options::ConvertOptions;
 pub use order::TensorOrder;
+#[doc(hidden)]
 pub use output::{check_output, write_output};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::progress::Progress;
 use files::convert_to;
 use std::path::Path;
 
-/// Reads all tensors of `input` and writes them to `out`: one file, or several with a manifest. Compares whatever
-/// [`Reader::verify`](crate::native::Reader::verify) compares before the files get their names.
+/// Writes all tensors of a model to `out`: one file, or several with a manifest. Compares whatever
+/// [`Model::verify`](crate::blocking::Model::verify) compares before the files get their names.
 ///
-/// If `input` is an ONNX model, and `out` is a folder or ends with a separator, the graph is written too: `model.onnx`,
-/// whose external data is `model.safetensors`, and the weights as `model.apr`, or in another format. See the
-/// documentation of the command line.
+/// If the model is ONNX, and `out` is a folder or ends with a separator, the graph is written too: `model.onnx`, whose
+/// external data is `model.safetensors`, and the weights as `model.apr`, or in another format. See the documentation of
+/// the command line.
+///
+/// ```
+/// # #[cfg(all(feature = "safetensors", feature = "apr"))]
+/// # fn main() -> weightstream::Result<()> {
+/// use weightstream::blocking::Model;
+/// use weightstream::write::{Compression, ConvertOptions, convert};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+/// # let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+/// # let model = Model::from_bytes([("model.safetensors", file)])?;
+/// # let out = folder.path().join("model.apr");
+/// let options = ConvertOptions::new().compression(Compression::Auto);
+/// let converted = convert(&model, out, &options)?;
+/// assert_eq!(converted.tensors, 1);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(all(feature = "safetensors", feature = "apr")))]
+/// # fn main() {}
+/// ```
 ///
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for data that the target format cannot store; `INVALID_ARGUMENT` if an output is an input,
@@ -54,7 +83,18 @@ use std::path::Path;
 /// or if the format does not support an option or cannot be inferred from the name of the output; `CHECKSUM` for a
 /// damaged input; `IO`; errors of reading. After an error, existing files at the outputs are unchanged, unless it
 /// occurred while finished files were renamed.
-pub fn convert(
+pub fn convert(model: &impl AsInput, out: impl AsRef<Path>, options: &ConvertOptions) -> Result<Converted> {
+    let out = out.as_ref();
+    let progress = options.on_progress.clone().meter();
+    with_input(model, |input| convert_with(input, out, options, &progress))
+}
+
+/// Like [`convert()`], from any input.
+///
+/// # Errors
+/// Those of [`convert()`]; `IO` if `progress` cancels.
+#[doc(hidden)]
+pub fn convert_with(
     input: &dyn Input,
     out: &Path,
     options: &ConvertOptions,
@@ -67,4 +107,30 @@ pub fn convert(
         return graph::convert(input, out, options, progress);
     }
     convert_to(input, out, options, progress, None)
+}
+
+/// Writes the tensor called `name` as the NumPy array `output`. BF16, which NumPy does not have, is cast to F32, which
+/// represents it exactly. The file is complete and the tensor verified before it gets its name: with its own digest, or
+/// with that of its file.
+///
+/// # Errors
+/// `NOT_FOUND` if there is no such tensor or component; `INVALID_ARGUMENT` for a tensor of several components, or if
+/// `output` exists; `UNSUPPORTED` for a dtype that NumPy does not have; errors of reading and writing.
+pub fn extract_npy(
+    model: &impl AsInput,
+    name: &str,
+    output: impl AsRef<Path>,
+    options: &ExtractOptions,
+) -> Result<Extracted> {
+    let output = output.as_ref();
+    with_input(model, |input| extract_with(input, name, output, options, &()))
+}
+
+fn with_input<T>(model: &impl AsInput, mut work: impl FnMut(&dyn Input) -> Result<T>) -> Result<T> {
+    let mut done = None;
+    model.with_input(&mut |input| {
+        done = Some(work(input)?);
+        Ok(())
+    })?;
+    done.ok_or_else(|| Error::new(ErrorKind::Internal, "the model was not read"))
 }

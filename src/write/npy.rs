@@ -10,7 +10,7 @@ use crate::output::destination;
 use crate::output::file::ShardFile;
 use crate::output::file::{self, PartialFile};
 use crate::progress::Progress;
-use crate::setters::setters;
+use crate::setters::plain_setters as setters;
 use crate::similar_names::no_tensor;
 use std::path::Path;
 
@@ -35,23 +35,28 @@ const DTYPES: [(Dtype, &str); 14] = [
     (Dtype::C128, "<c16"),
 ];
 
-/// Options of [`extract_npy`].
+/// Options of [`extract_npy`](super::extract_npy).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ExtractOptions {
-    /// The component to write, as a vector. `None` writes a tensor that has one component.
-    pub component: Option<String>,
-    /// Whether the decoded bytes are written, as a vector of U8, whatever the dtype.
-    pub as_bytes: bool,
-    /// Whether an existing file is an error. Otherwise it is replaced.
-    pub keep_existing: bool,
+    component: Option<String>,
+    as_bytes: bool,
+    keep_existing: bool,
 }
 
 impl ExtractOptions {
+    /// A tensor of one component, in its dtype.
+    pub fn new() -> Self {
+        ExtractOptions::default()
+    }
+
     setters! {
-        with_component component: Option<String>;
-        with_as_bytes as_bytes: bool;
-        with_keep_existing keep_existing: bool;
+        /// The component to write, as a vector. By default, writes a tensor that has one component.
+        component: Option<String>;
+        /// Whether the decoded bytes are written, as a vector of U8, whatever the dtype.
+        as_bytes: bool;
+        /// Whether an existing file is an error. Otherwise it is replaced.
+        keep_existing: bool;
     }
 }
 
@@ -65,18 +70,15 @@ pub struct Extracted {
     pub shape: Vec<u64>,
     /// The number of bytes of the file.
     pub byte_length: u64,
-    /// The files of the model whose digests were not compared: see [`Input::compare_files`].
+    /// The files of a model at URLs whose digests were not compared, because more of them would have to be read.
     pub not_compared: Vec<String>,
 }
 
-/// Writes the tensor called `name` as the NumPy array `output`. BF16, which NumPy does not have, is cast to F32, which
-/// represents it exactly. The file is complete and the tensor verified before it gets its name: with its own digest, or
-/// with that of its file.
+/// Like [`extract_npy`](super::extract_npy), from any input.
 ///
 /// # Errors
-/// `NOT_FOUND` if there is no such tensor or component; `INVALID_ARGUMENT` for a tensor of several components, or if
-/// `output` exists; `UNSUPPORTED` for a dtype that NumPy does not have; errors of reading and writing.
-pub fn extract_npy(
+/// Those of [`extract_npy`](super::extract_npy); `IO` if `progress` cancels.
+pub fn extract_with(
     input: &dyn Input,
     name: &str,
     output: &Path,

@@ -4,8 +4,9 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::index::Metadata;
+use crate::on_progress::{OnProgress, Progress};
 use crate::output::writer::{Compression, DigestAlgorithm, Settings, Writer};
-use crate::setters::setters;
+use crate::setters::plain_setters as setters;
 use crate::write::formats::{format_of_name, names};
 use crate::write::input::Input;
 use crate::write::order::TensorOrder;
@@ -17,52 +18,72 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// The format to write; `None` infers it from the name of the output, see [`format_of_name`].
+    #[doc(hidden)] // used where models are published
     pub format: Option<&'static Format>,
-    /// The version of the format, one of [`Writer::versions`]; `None` for the default of the format.
-    pub format_version: Option<String>,
-    /// Casts matrices of floats, and quantized tensors, to F32, F16, BF16, Q8_0 or Q4_0: see [`cast`](super::cast).
-    /// Vectors of floats are not cast.
-    pub dtype: Option<Dtype>,
-    /// The compression of tensors.
-    pub compression: Compression,
-    /// The digest of each tensor; `None` for the default of the format, if it has one.
-    pub digest: Option<DigestAlgorithm>,
-    /// The alignment of tensors in bytes; `None` for the default of the format.
-    pub alignment: Option<u64>,
-    /// Writes several files of at most this many bytes, with a manifest, if one file would be longer.
+    pub(crate) format_version: Option<String>,
+    pub(crate) dtype: Option<Dtype>,
+    pub(crate) compression: Compression,
+    pub(crate) digest: Option<DigestAlgorithm>,
+    pub(crate) alignment: Option<u64>,
+    #[doc(hidden)] // used where models are published
     pub max_shard_bytes: Option<u64>,
-    /// The order of the tensors.
-    pub order: TensorOrder,
-    /// Writes all metadata to the first of several files, and the tensors to the others. Requires `max_shard_bytes`.
-    pub metadata_first: bool,
-    /// Additional metadata of the new file. It takes precedence over the metadata of the source.
-    pub metadata: Metadata,
-    /// Leaves out the metadata of the source. SafeTensors then also leaves out the attributes of tensors and stores
-    /// dtypes that it does not have as U8: the file is the one that a [`Loader`](crate::loader::Loader) presents as a
-    /// [`SafeTensorsView`](crate::loader::SafeTensorsView).
-    pub omit_metadata: bool,
-    /// Leaves out data that the format cannot store, with a warning, instead of failing.
-    pub allow_loss: bool,
-    /// Fails if an output exists, instead of replacing it. A replaced file keeps its permissions.
-    pub keep_existing: bool,
+    pub(crate) order: TensorOrder,
+    pub(crate) metadata_first: bool,
+    pub(crate) metadata: Metadata,
+    pub(crate) omit_metadata: bool,
+    pub(crate) allow_loss: bool,
+    pub(crate) keep_existing: bool,
+    pub(crate) on_progress: OnProgress,
 }
 
 impl ConvertOptions {
+    /// The format that the name of the output states, uncompressed, in the order of the model.
+    pub fn new() -> Self {
+        ConvertOptions::default()
+    }
+
     setters! {
-        with_format format: Option<&'static Format>;
-        with_format_version format_version: Option<String>;
-        with_dtype dtype: Option<Dtype>;
-        with_compression compression: Compression;
-        with_digest digest: Option<DigestAlgorithm>;
-        with_alignment alignment: Option<u64>;
-        with_max_shard_bytes max_shard_bytes: Option<u64>;
-        with_order order: TensorOrder;
-        with_metadata_first metadata_first: bool;
-        with_metadata metadata: Metadata;
-        with_omit_metadata omit_metadata: bool;
-        with_allow_loss allow_loss: bool;
-        with_keep_existing keep_existing: bool;
+        /// The format to write. By default, the name of the output states it.
+        format: Option<&'static Format>;
+        /// The version of the format. By default, the one that most tools read.
+        format_version: Option<String>;
+        /// Casts matrices of floats, and quantized tensors, to F32, F16, BF16, Q8_0 or Q4_0. Vectors of floats are not
+        /// cast.
+        dtype: Option<Dtype>;
+        /// The compression of tensors.
+        compression: Compression;
+        /// The digest of each tensor. By default, that of the format, if it has one.
+        digest: Option<DigestAlgorithm>;
+        /// The alignment of tensors in bytes. By default, that of the format.
+        alignment: Option<u64>;
+        /// Writes several files of at most this many bytes, with a manifest, if one file would be longer.
+        max_shard_bytes: Option<u64>;
+        /// The order of the tensors.
+        order: TensorOrder;
+        /// Writes all metadata to the first of several files, and the tensors to the others. Requires
+        /// `max_shard_bytes`.
+        metadata_first: bool;
+        /// Additional metadata of the new file. It takes precedence over the metadata of the source.
+        metadata: Metadata;
+        /// Leaves out the metadata of the source. SafeTensors then also leaves out the attributes of tensors and stores
+        /// dtypes that it does not have as U8: the file is the one that the npm package presents as a Blob.
+        omit_metadata: bool;
+        /// Leaves out data that the format cannot store, with a warning, instead of failing.
+        allow_loss: bool;
+        /// Fails if an output exists, instead of replacing it. A replaced file keeps its permissions.
+        keep_existing: bool;
+    }
+
+    /// Calls `callback` with the progress.
+    #[must_use]
+    pub fn on_progress(self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        ConvertOptions { on_progress: OnProgress::new(callback), ..self }
+    }
+
+    /// What receives the progress.
+    #[doc(hidden)]
+    pub fn meter(&self) -> impl crate::progress::Progress + Sync + use<> {
+        self.on_progress.clone().meter()
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::source::memory::MemorySource;
 
 /// A file, the other files of its folder, and its expected contents.
 pub(crate) struct Fixture {

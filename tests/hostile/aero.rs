@@ -5,8 +5,8 @@ use super::ceiling::{assert_accepted, assert_rejected, read};
 use super::generated::{BLOCK_BYTES, Chunk, NAMES, aero as file, frame};
 use super::zstd::compress;
 use serde_json::json;
-use weightstream::error::ErrorKind;
-use weightstream::native::Reader;
+use weightstream::ErrorKind;
+use weightstream::internals::native::Reader;
 
 /// A chunk that is compressed with the reference library.
 fn compressed(kind: &'static [u8; 4], content: &[u8]) -> Chunk {

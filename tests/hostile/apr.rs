@@ -9,7 +9,7 @@ use super::ceiling::{assert_rejected, read};
 use super::generated::{BLOCK_BYTES, apr1, frame, wrapper};
 use bytes::{Apr, Entry};
 use serde_json::Value;
-use weightstream::error::ErrorKind;
+use weightstream::ErrorKind;
 
 #[test]
 fn wrappers_with_a_high_compression_ratio_are_rejected() {

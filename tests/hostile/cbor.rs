@@ -3,7 +3,7 @@
 use super::alone;
 use super::ceiling::{assert_rejected, read};
 use super::generated::{head, number, numbers, object, sparse, text, ztensor};
-use weightstream::error::ErrorKind;
+use weightstream::ErrorKind;
 
 /// CBOR values of many kinds that take more memory than bytes in the file.
 fn contents() -> Vec<(&'static str, Vec<u8>)> {

@@ -3,9 +3,9 @@
 use super::{load, open, peak_of};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::{Error, ErrorKind, Result};
 
 const MIB: usize = 1 << 20;
 

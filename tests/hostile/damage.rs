@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 use std::rc::Rc;
-use weightstream::error::ErrorKind;
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
+use weightstream::ErrorKind;
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
 
 /// The memory for reading an index, in addition to the file size: scratch buffers, decoders and the parsed index.
 const INDEX_ALLOWANCE_BYTES: usize = 2 << 20;

@@ -2,7 +2,7 @@
 
 use super::alone;
 use super::ceiling::{assert_accepted, assert_rejected, read};
-use weightstream::error::ErrorKind;
+use weightstream::ErrorKind;
 
 const ARRAY: u32 = 9;
 

@@ -2,7 +2,7 @@
 
 use super::alone;
 use super::ceiling::{assert_rejected, read};
-use weightstream::error::ErrorKind;
+use weightstream::ErrorKind;
 
 /// Manifests of every kind with `content` as the value of a key.
 fn manifests_with(content: &str) -> Vec<(&'static str, String)> {

@@ -26,9 +26,9 @@ use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weightstream::error::{ErrorKind, Result};
-use weightstream::loader::{Loader, Options};
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::{ErrorKind, Result};
 
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;

@@ -2,7 +2,7 @@
 
 use super::alone;
 use super::ceiling::{assert_accepted, assert_rejected};
-use weightstream::error::ErrorKind;
+use weightstream::ErrorKind;
 
 fn varint(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -7,10 +7,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
-use weightstream::format::{aero, ztensor};
-use weightstream::native::Reader;
-use weightstream::progress::Progress;
-use weightstream::write::{self, Compression, ConvertOptions, convert};
+use weightstream::internals::format::{aero, ztensor};
+use weightstream::internals::native::Reader;
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::{self, Compression, ConvertOptions, convert};
 
 const TENSOR_BYTES: usize = 64 * MIB;
 
@@ -69,7 +69,7 @@ fn conversions_hold_blocks_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = write_large_model(&folder);
     let [raw, packed, unpacked] = ["raw.apr", "packed.apr", "unpacked.apr"].map(|name| folder.path().join(name));
-    let lz4 = ConvertOptions::default().with_compression(Compression::Lz4);
+    let lz4 = ConvertOptions::default().compression(Compression::Lz4);
     convert_within_1_mib(&source, &raw, &ConvertOptions::default());
     let processors = std::thread::available_parallelism().unwrap().get();
     // Each processor holds two blocks and the state of the compressor.
@@ -86,8 +86,7 @@ fn zstd_conversions_hold_the_window_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = write_large_model(&folder);
     let [packed, unpacked] = ["packed.zt", "unpacked.zt"].map(|name| folder.path().join(name));
-    let options =
-        |compression| ConvertOptions::default().with_format(Some(&ztensor::FORMAT)).with_compression(compression);
+    let options = |compression| ConvertOptions::default().format(&ztensor::FORMAT).compression(compression);
     convert_within(6 * MIB, &source, &packed, &options(Compression::Auto));
     convert_within(4 * MIB, &packed, &unpacked, &options(Compression::None));
     assert!(packed.metadata().unwrap().len() < 40 * MIB as u64);
@@ -100,7 +99,7 @@ fn writers_of_all_formats_use_less_than_1_mib() {
     let source = write_large_model(&folder);
     for format in write::formats() {
         // GGUF requires metadata that the source does not have.
-        let options = ConvertOptions::default().with_format(Some(format)).with_allow_loss(true);
+        let options = ConvertOptions::default().format(format).allow_loss(true);
         convert_within_1_mib(&source, &folder.path().join("written"), &options);
     }
 }
@@ -112,7 +111,7 @@ fn conversions_with_digests_do_not_hold_tensors() {
     let folder = TempDir::new().unwrap();
     let source = write_large_model(&folder);
     let [first, second] = ["first.aero", "second.aero"].map(|name| folder.path().join(name));
-    let options = ConvertOptions::default().with_format(Some(&aero::FORMAT));
+    let options = ConvertOptions::default().format(&aero::FORMAT);
     convert_within_1_mib(&source, &first, &options);
     convert_within_1_mib(&first, &second, &options);
     assert!(std::fs::read(first).unwrap() == std::fs::read(second).unwrap());
@@ -139,7 +138,7 @@ fn verification_holds_one_block_for_each_processor() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let (source, packed) = (write_large_model(&folder), folder.path().join("packed.apr"));
-    let options = ConvertOptions::default().with_compression(Compression::Lz4);
+    let options = ConvertOptions::default().compression(Compression::Lz4);
     convert(&Reader::open(source).unwrap(), &packed, &options, &()).unwrap();
     let reader = Reader::open(packed).unwrap();
     let (verified, peak) = peak_of(|| reader.verify(&()));

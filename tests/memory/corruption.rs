@@ -10,10 +10,10 @@ use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use weightstream::error::{ErrorKind, Result};
-use weightstream::loader::{Loader, Options};
-use weightstream::native::{Reader, StreamingLoader};
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::{ErrorKind, Result};
 
 /// The memory for the parsed index and an error with its message, in addition to the files.
 const OPEN_ALLOWANCE_BYTES: usize = MIB;
@@ -76,7 +76,7 @@ impl Corruption {
 }
 
 fn read(reader: &mut Reader) -> Result<()> {
-    let tensors = reader.load_index()?;
+    let tensors = reader.tensors().to_vec();
     for tensor in &tensors {
         for component in &tensor.components {
             reader.read_pieces(&tensor.name, &component.role, &mut |_| Ok(()))?;

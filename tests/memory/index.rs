@@ -4,8 +4,8 @@ use super::{MIB, alone, peak_of};
 use futures::executor::block_on;
 use std::fmt::Write;
 use std::rc::Rc;
-use weightstream::loader::{Loader, Options};
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::source::memory::MemorySource;
 
 const TENSORS: usize = 100_000;
 

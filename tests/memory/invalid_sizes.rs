@@ -5,9 +5,9 @@ use super::{KIB, alone, peak_of};
 use futures::executor::block_on;
 use serde_json::json;
 use std::rc::Rc;
-use weightstream::loader::{Loader, Options};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
 
 /// More than the parser, its error and the scratch buffers of the loader need, and far less than the claimed sizes.
 const ALLOWANCE_BYTES: usize = 800 * KIB;

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::Duration;
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::internals::source::http::HttpSource;
 
 const TENSOR_BYTES: usize = 16 * MIB;
 const TENSORS: usize = 760;

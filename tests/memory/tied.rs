@@ -6,8 +6,8 @@ use futures::executor::block_on;
 use futures::stream::TryStreamExt;
 use std::pin::pin;
 use std::rc::Rc;
-use weightstream::loader::{Loader, Options};
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::source::memory::MemorySource;
 
 const TENSORS: usize = 300;
 

@@ -6,7 +6,7 @@ use super::loader::{Chunks, check_with_loader};
 use serde_json::{Value, json};
 use std::fs;
 use weightstream::ErrorKind::{self, Checksum, Format, Limit, NotFound, Truncated, Unsupported};
-use weightstream::native::{Reader, Verified};
+use weightstream::internals::native::{Reader, Verified};
 use weightstream::{Error, Result};
 
 /// Opens and verifies the model with the reader and with the loader. Returns the error of the reader.

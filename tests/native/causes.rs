@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io;
 use std::iter::successors;
-use weightstream::native::Reader;
+use weightstream::internals::native::Reader;
 use weightstream::{Error, ErrorKind};
 
 /// The first error of type `E` in the chain of causes.
@@ -38,14 +38,14 @@ fn malformed_json_has_the_error_of_the_parser() {
 #[cfg(feature = "http")]
 fn a_refused_connection_has_the_error_of_the_operating_system() {
     use std::net::TcpListener;
-    use weightstream::loader::Options;
-    use weightstream::native::RemoteReader;
+    use weightstream::RetryPolicy;
+    use weightstream::internals::loader::Options;
+    use weightstream::internals::native::RemoteReader;
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/model.safetensors", listener.local_addr().unwrap());
     drop(listener); // no server listens on this port any more
-    let mut options = Options::default();
-    options.retry.max_attempts = 0;
+    let options = Options::default().with_retry(RetryPolicy::default().max_attempts(0));
     let error = RemoteReader::open(&url, &[], options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Network);
     assert_eq!(cause::<io::Error>(&error).unwrap().kind(), io::ErrorKind::ConnectionRefused);

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
-use weightstream::source::memory::MemorySource;
-use weightstream::write::{Compression, ConvertOptions};
+use weightstream::Dtype;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::write::{Compression, ConvertOptions};
+use weightstream::{Error, ErrorKind, Result};
 
 type Request = TensorRequest<Vec<u8>>;
 
@@ -165,9 +165,9 @@ fn compressed_tensors_are_converted() {
         ("m.apr", Dtype::F16, Compression::Lz4),
         ("m.zt", Dtype::F16, Compression::Zstd),
     ] {
-        let options = ConvertOptions::default().with_dtype(Some(dtype.clone())).with_compression(compression);
+        let options = ConvertOptions::default().dtype(dtype.clone()).compression(compression);
         folder.convert("m.safetensors", out, &options).unwrap();
-        let raw = folder.convert(out, "raw.ztensor", &ConvertOptions::default().with_dtype(Some(Dtype::F32)));
+        let raw = folder.convert(out, "raw.ztensor", &ConvertOptions::default().dtype(Dtype::F32));
         raw.unwrap();
         block_on(async {
             let loader = open(out, fs::read(folder.path(out)).unwrap()).await?;

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Layout;
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
-use weightstream::native::{Reader, StreamingLoader};
-use weightstream::source::memory::MemorySource;
+use weightstream::Dtype;
+use weightstream::internals::index::Layout;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest, TensorsRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::{Error, ErrorKind, Result};
 
 type Request = TensorRequest<Vec<u8>>;
 
@@ -83,7 +83,7 @@ fn streamed_and_prefetched_tensors_are_dense_too() {
 
 #[test]
 fn the_reader_makes_the_same_dense_tensors() {
-    let mut reader = Reader::open(path("sparse.zt")).unwrap();
+    let reader = Reader::open(path("sparse.zt")).unwrap();
     for (name, forms) in expected() {
         for (form, expected) in forms {
             let dtype = (form != "own").then(|| Dtype::from_name(&form));

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use weightstream::Result;
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, Converted, convert};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{ConvertOptions, Converted, convert};
 
 /// A temporary folder, which is deleted when it is dropped.
 pub(crate) struct Folder(pub(crate) TempDir);
@@ -48,7 +48,7 @@ impl Folder {
 pub(crate) type Content = Vec<(String, String, Vec<u64>, Vec<u8>)>;
 
 pub(crate) fn content(reader: &Reader) -> Content {
-    let of_tensor = |tensor: &weightstream::index::Tensor| {
+    let of_tensor = |tensor: &weightstream::internals::index::Tensor| {
         let bytes = reader.tensor_slice(&tensor.name).unwrap().to_vec();
         (tensor.name.clone(), tensor.dtype.to_string(), tensor.shape.clone(), bytes)
     };

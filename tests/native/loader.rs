@@ -12,15 +12,15 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format::embd;
-use weightstream::index::Algorithm;
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::progress::Progress;
-use weightstream::source::memory::MemorySource;
-use weightstream::source::{Body, Buffer, CacheHints, Host, ModelSource, RangeResponse, Source};
-use weightstream::write::ConvertOptions;
+use weightstream::internals::format::embd;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::progress::Progress;
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::source::{Body, Buffer, CacheHints, Host, ModelSource, RangeResponse, Source};
+use weightstream::internals::write::ConvertOptions;
+use weightstream::{Error, ErrorKind, Result};
 
 /// The lengths of the chunks of a body in bytes, repeated cyclically.
 #[derive(Debug, Clone)]
@@ -371,10 +371,10 @@ fn streaming_takes_one_request_and_verifies() {
     assert!(loader.stats().requests() - before <= 2, "{}", loader.stats().requests() - before);
 
     let reader = Reader::from_bytes(files.clone()).unwrap();
-    let options = ConvertOptions::default().with_digest(Some(weightstream::write::DigestAlgorithm::Sha256));
+    let options = ConvertOptions::default().digest(weightstream::internals::write::DigestAlgorithm::Sha256);
     let folder = Folder::new();
     let path = folder.path("m.zt");
-    weightstream::write::convert(&reader, &path, &options.with_allow_loss(true), &()).unwrap();
+    weightstream::internals::write::convert(&reader, &path, &options.allow_loss(true), &()).unwrap();
     files = vec![("m.zt".to_owned(), std::fs::read(path).unwrap())];
     let sound = open(source(&files, &Chunks::new(&[5000])));
     let tensor =
@@ -437,7 +437,7 @@ fn a_checksum_over_a_stated_range_is_verified_if_the_file_length_is_unknown() {
     let folder = Folder::new();
     let tensors = [("a", "F32", &[300, 100][..], noise(1, 120_000)), ("b", "F32", &[5][..], noise(2, 20))];
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    let options = ConvertOptions::default().with_format(Some(&embd::FORMAT)).with_omit_metadata(true);
+    let options = ConvertOptions::default().format(&embd::FORMAT).omit_metadata(true);
     folder.convert("m.safetensors", "m.weights", &options).unwrap();
     let whole = std::fs::read(folder.path("m.weights")).unwrap();
     for ignores_ranges in [false, true] {

@@ -10,6 +10,7 @@ mod dense;
 mod folder;
 mod foreign_files;
 mod loader;
+mod model;
 mod overlapping;
 mod reading;
 mod reports;

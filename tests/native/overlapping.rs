@@ -6,11 +6,11 @@ use futures::future::{join, join3};
 use futures::stream::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::rc::Rc;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Algorithm;
-use weightstream::index::Digest;
-use weightstream::loader::{Digests, Loader, Options};
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::index::Digest;
+use weightstream::internals::loader::{Digests, Loader, Options};
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::{Error, ErrorKind, Result};
 
 const TENSORS: usize = 6;
 

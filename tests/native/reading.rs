@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use weightstream::ErrorKind;
-use weightstream::format::aero;
-use weightstream::index::Algorithm;
-use weightstream::native::{Reader, StreamingLoader, Verified};
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::StreamingLoader;
+use weightstream::blocking::Model;
+use weightstream::internals::format::aero;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::native::{Reader, Verified};
+use weightstream::internals::write::{ConvertOptions, convert};
 
 #[test]
 fn reads_every_dtype_raw_and_compressed() {
@@ -59,7 +61,7 @@ fn file_map_and_memory_give_the_same_contents() {
 fn truncating_an_open_file_is_detected() {
     let folder = Folder::new();
     let path = folder.write("m.safetensors", &safetensors(None, &[("t", "U8", &[3 << 20], noise(1, 3 << 20))]));
-    let mut reader = folder.open("m.safetensors");
+    let reader = folder.open("m.safetensors");
     File::options().write(true).open(&path).unwrap().set_len(2 << 20).unwrap();
     let outcomes = [
         reader.tensor_slice("t").map(drop),
@@ -78,8 +80,7 @@ fn replacing_a_shard_is_detected_if_not_all_files_stay_open() {
     let names: Vec<_> = (0..40).map(|at| format!("t{at}")).collect();
     let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    let mut options = ConvertOptions::default();
-    options.max_shard_bytes = Some(400);
+    let options = ConvertOptions::new().max_shard_bytes(400);
     folder.convert("m.safetensors", "s.apr", &options).unwrap();
     let reader = folder.open("s.apr");
     let files: Vec<PathBuf> = reader.paths().map(Path::to_owned).collect();
@@ -99,7 +100,7 @@ fn replacing_a_shard_is_detected_if_not_all_files_stay_open() {
 fn the_methods_of_streaming_loader_work() {
     let folder = Folder::new();
     folder.write("m.apr", &varied().build());
-    let mut loader: Box<dyn StreamingLoader> = Box::new(folder.open("m.apr"));
+    let mut loader: Box<dyn StreamingLoader> = Box::new(Model::open(folder.path("m.apr")).unwrap());
     let metadata = loader.load_metadata().unwrap();
     assert_eq!((metadata.format, metadata.version.as_str()), ("apr", "2.0"));
     assert_eq!(metadata.metadata["model_type"], "test");
@@ -107,10 +108,11 @@ fn the_methods_of_streaming_loader_work() {
     assert_eq!(index.len(), varied().entries.len());
     loader.prefetch(&["lz4.F32", "blocks", "no such tensor"]);
     let loaded = loader.load_tensor("lz4.F32").unwrap();
-    assert_eq!((loaded.components.len(), &*loaded.components[0].role), (1, "data"));
-    assert_eq!(loaded.components[0].buffer, ramp(1200));
-    assert_eq!(loaded.tensor, index[1]);
-    assert_eq!(loaded.verified, None); // APR has no checksums of tensors
+    let components: Vec<_> = loaded.components().map(|component| component.role()).collect();
+    assert_eq!(components, ["data"]);
+    assert_eq!(*loaded.bytes().unwrap(), ramp(1200));
+    assert_eq!(loaded.tensor(), &index[1]);
+    assert_eq!(loaded.verified(), None); // APR has no checksums of tensors
     assert_eq!(loader.load_tensor("no such tensor").unwrap_err().kind, ErrorKind::NotFound);
 }
 
@@ -167,7 +169,7 @@ fn verify_finds_a_changed_byte_anywhere_in_a_long_range_with_one_digest() {
     let folder = Folder::new();
     const LENGTH: usize = (33 << 20) + 5;
     folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[LENGTH as u64], ramp(LENGTH))]));
-    let options = ConvertOptions::default().with_format(Some(&aero::FORMAT));
+    let options = ConvertOptions::default().format(&aero::FORMAT);
     convert(&folder.open("m.safetensors"), &folder.path("m.aero"), &options, &()).unwrap();
     let verified = folder.open("m.aero").verify(&()).unwrap();
     assert_eq!(verified.checksums, BTreeSet::from([Algorithm::Blake3]));

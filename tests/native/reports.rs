@@ -5,11 +5,11 @@ use futures::executor::block_on;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use weightstream::Dtype;
 use weightstream::ErrorKind;
-use weightstream::dtype::Dtype;
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -30,7 +30,7 @@ fn open(name: &str) -> Reader {
 }
 
 fn listed(reader: &Reader) -> Vec<(String, String, Vec<u64>, u64)> {
-    let row = |tensor: &weightstream::index::Tensor| {
+    let row = |tensor: &weightstream::internals::index::Tensor| {
         (tensor.name.clone(), tensor.dtype.to_string(), tensor.shape.clone(), tensor.stored_length())
     };
     reader.tensors().iter().map(row).collect()

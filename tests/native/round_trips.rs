@@ -6,15 +6,15 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 use weightstream::ErrorKind;
-use weightstream::index::{Encoding, Metadata};
-use weightstream::write::{Compression, ConvertOptions};
+use weightstream::internals::index::{Encoding, Metadata};
+use weightstream::internals::write::{Compression, ConvertOptions};
 
 fn auto() -> ConvertOptions {
-    ConvertOptions::default().with_compression(Compression::Auto)
+    ConvertOptions::default().compression(Compression::Auto)
 }
 
 fn lz4() -> ConvertOptions {
-    ConvertOptions::default().with_compression(Compression::Lz4)
+    ConvertOptions::default().compression(Compression::Lz4)
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn safetensors_keep_order_and_metadata() {
         [("z", "F32", &[2, 3][..], noise(1, 24)), ("a", "I64", &[][..], noise(2, 8)), ("m", "U8", &[0][..], vec![])];
     folder.write("m.safetensors", &safetensors(Some(json!({ "format": "pt" })), &tensors));
     let given: Metadata = serde_json::from_str(r#"{"n_layer": 6, "model_type": "bert", "vocab": ["a"]}"#).unwrap();
-    let options = ConvertOptions::default().with_metadata(given);
+    let options = ConvertOptions::default().metadata(given);
     let converted = folder.convert("m.safetensors", "m.apr", &options).unwrap();
     assert_eq!((converted.tensors, converted.decoded_bytes), (3, 32));
     assert_eq!(converted.files, [(folder.path("m.apr"), fs::metadata(folder.path("m.apr")).unwrap().len())]);
@@ -72,7 +72,7 @@ fn given_metadata_return_through_the_format_of_the_source() {
         let (first, between) = (format!("first.{extension}"), format!("between.{extension}"));
         fs::copy(fixtures.join(source), folder.path(&first)).unwrap();
         let given = json!({ "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 384 });
-        let given = ConvertOptions::default().with_metadata(given.as_object().cloned().unwrap());
+        let given = ConvertOptions::default().metadata(given.as_object().cloned().unwrap());
         folder.convert(&first, "a.apr", &given).unwrap();
         folder.convert("a.apr", &between, &ConvertOptions::default()).unwrap();
         folder.convert(&between, "b.apr", &ConvertOptions::default()).unwrap();
@@ -93,7 +93,7 @@ fn written_files_have_the_layout_of_the_specification() {
     ];
     folder.write("m.safetensors", &safetensors(None, &tensors));
     for (aligned_flag, multiple) in [(2, 64), (4, 32)] {
-        folder.convert("m.safetensors", "m.apr", &auto().with_alignment(Some(multiple))).unwrap();
+        folder.convert("m.safetensors", "m.apr", &auto().alignment(Some(multiple))).unwrap();
         let file = fs::read(folder.path("m.apr")).unwrap();
         let u16_at = |at: usize| u64::from(u16::from_le_bytes(file[at..at + 2].try_into().unwrap()));
         let u32_at = |at: usize| u64::from(u32::from_le_bytes(file[at..at + 4].try_into().unwrap()));
@@ -188,7 +188,7 @@ fn automatic_compression_stores_incompressible_tensors_raw() {
 fn the_same_input_gives_the_same_bytes() {
     let folder = Folder::new();
     folder.write("m.apr", &varied().build());
-    let options = lz4().with_max_shard_bytes(Some(20_000));
+    let options = lz4().max_shard_bytes(Some(20_000));
     folder.convert("m.apr", "a.apr", &options).unwrap();
     let first: Vec<_> =
         folder.names().iter().map(|name| (name.clone(), fs::read(folder.path(name)).unwrap())).collect();

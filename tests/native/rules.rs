@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use weightstream::ErrorKind::Format;
-use weightstream::index::Algorithm;
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::{Reader, StreamingLoader};
-use weightstream::source::memory::MemorySource;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::memory::MemorySource;
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rules").join(name)

@@ -4,11 +4,11 @@ use super::bytes::{crc32, noise, ramp, safetensors};
 use super::{Folder, content, content_of};
 use serde_json::{Value, json};
 use std::fs;
-use weightstream::index::{Digest, Hasher};
-use weightstream::write::{Compression, ConvertOptions};
+use weightstream::internals::index::{Digest, Hasher};
+use weightstream::internals::write::{Compression, ConvertOptions};
 
 fn at_most(max_shard_bytes: u64) -> ConvertOptions {
-    ConvertOptions::default().with_max_shard_bytes(Some(max_shard_bytes))
+    ConvertOptions::default().max_shard_bytes(max_shard_bytes)
 }
 
 /// Ten tensors of 10,000 bytes, every other one compressible.
@@ -25,7 +25,7 @@ fn shards_and_manifest_match_the_specification() {
     let folder = Folder::new();
     write_model(&folder);
     let metadata = json!({ "n_layer": 2, "vocab": ["a", "b"] }).as_object().unwrap().clone();
-    let options = at_most(32_000).with_metadata(metadata).with_compression(Compression::Lz4);
+    let options = at_most(32_000).metadata(metadata).compression(Compression::Lz4);
     let converted = folder.convert("m.safetensors", "model.apr", &options).unwrap();
     assert_eq!(converted.warnings, [""; 0]);
 

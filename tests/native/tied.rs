@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
+use weightstream::Dtype;
 use weightstream::ErrorKind;
-use weightstream::dtype::Dtype;
-use weightstream::loader::{Loader, Options};
-use weightstream::source::memory::MemorySource;
-use weightstream::write::{Compression, ConvertOptions};
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::write::{Compression, ConvertOptions};
 
 const FIXTURES: [&str; 3] = ["apr/spec_tied.apr", "aero/tied.aero", "ztensor/tied.zt"];
 
@@ -75,9 +75,9 @@ fn conversions_keep_tied_tensors_where_the_format_can_express_them() {
 fn compressed_and_cast_tied_tensors_stay_tied() {
     let folder = Folder::new();
     folder.write("in.apr", &fixture("apr/spec_tied.apr"));
-    let compressed = ConvertOptions::default().with_compression(Compression::Lz4);
-    let cast = ConvertOptions::default().with_dtype(Some(Dtype::F16));
-    for (options, name) in [(compressed, "lz4.apr"), (cast, "f16.apr")] {
+    let compressed = ConvertOptions::default().compression(Compression::Lz4);
+    let cast = ConvertOptions::default().dtype(Dtype::F16);
+    for (options, name, is_cast) in [(compressed, "lz4.apr", false), (cast, "f16.apr", true)] {
         let sizes = folder.convert("in.apr", name, &options).unwrap().sizes;
         let reader = folder.open(name);
         let stored: BTreeMap<_, _> = reader.tensors().iter().map(|tensor| (tensor.first_byte(), tensor)).collect();
@@ -85,7 +85,7 @@ fn compressed_and_cast_tied_tensors_stay_tied() {
         let stored_bytes: u64 = stored.values().map(|tensor| tensor.stored_length()).sum();
         assert!(stored.len() < reader.tensors().len());
         assert_eq!(sizes.cast, decoded_bytes, "shared bytes count once");
-        assert_eq!(sizes.source > sizes.cast, options.dtype.is_some());
+        assert_eq!(sizes.source > sizes.cast, is_cast);
         assert!((stored_bytes..stored_bytes + 64 * stored.len() as u64).contains(&sizes.stored), "with padding");
         let bytes = |name: &str| content(&reader).into_iter().find(|tensor| tensor.0 == name).unwrap();
         let range = |name: &str| {
@@ -104,7 +104,7 @@ fn shards_hold_tied_tensors_of_their_own() {
     folder.write("in.apr", &fixture("apr/spec_tied.apr"));
     let before = content_of(&folder.path("in.apr"));
     for target in ["m.apr", "m.aeroset.json"] {
-        folder.convert("in.apr", target, &ConvertOptions::default().with_max_shard_bytes(Some(700))).unwrap();
+        folder.convert("in.apr", target, &ConvertOptions::default().max_shard_bytes(700)).unwrap();
         let reader = folder.open(target);
         assert_eq!(sorted(content(&reader)), sorted(before.clone()), "{target}");
         assert!(reader.verify(&()).is_ok(), "{target}");
@@ -122,8 +122,7 @@ fn a_cast_of_views_with_other_dtypes_is_refused() {
     file[footer..footer + 4].copy_from_slice(&crc.to_le_bytes());
     folder.write("in.apr", &file);
     folder.convert("in.apr", "raw.apr", &ConvertOptions::default()).unwrap();
-    let error =
-        folder.convert("in.apr", "f16.apr", &ConvertOptions::default().with_dtype(Some(Dtype::F16))).unwrap_err();
+    let error = folder.convert("in.apr", "f16.apr", &ConvertOptions::default().dtype(Dtype::F16)).unwrap_err();
     assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("view")), "{error}");
 }
 

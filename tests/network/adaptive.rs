@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use weightstream::ErrorKind;
-use weightstream::index::Algorithm;
-use weightstream::loader::{Loader, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::source::http::HttpSource;
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::loader::{Loader, TensorRequest};
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::internals::write::{ConvertOptions, convert};
 
 const KIB: usize = 1 << 10;
 
@@ -39,7 +39,7 @@ fn model(lengths: &[usize]) -> Vec<u8> {
 
 async fn open(server: &Server, concurrency: usize) -> HttpLoader {
     // On a busy machine, a delay must not count as a stall.
-    let retry = options().retry.with_stall_ms(20_000);
+    let retry = options().retry.stall_ms(20_000);
     let options = options().with_concurrency(concurrency).with_coalesce_gap_bytes(64 << 10).with_retry(retry);
     Rc::new(Loader::open(HttpSource::new(&server.url("/m"), &[]).unwrap(), options).await.unwrap())
 }

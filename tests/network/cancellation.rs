@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::Duration;
-use weightstream::loader::{Loader, Options};
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::{Loader, Options};
+use weightstream::internals::source::http::HttpSource;
 
 const LENGTH: usize = 12_000_000;
 

@@ -5,7 +5,7 @@ use super::server::{Reply, Server, answer};
 use super::{FILE, assert_loads, bytes, load, open, range_of, run};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use weightstream::error::ErrorKind;
+use weightstream::ErrorKind;
 
 #[test]
 fn a_refused_connection_fails_fast() {

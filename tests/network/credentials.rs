@@ -8,9 +8,9 @@ use std::fs;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use weightstream::error::{Error, ErrorKind};
-use weightstream::loader::Loader;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::Loader;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::{Error, ErrorKind};
 
 fn source(url: &str) -> HttpSource {
     let headers = [("Authorization", "Bearer s3cret"), ("X-Api-Key", "s3cret")];

@@ -6,11 +6,11 @@ use super::{FILE, HttpLoader, TENSORS, assert_loads, load, options, run};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weightstream::Result;
-use weightstream::hub::Hub;
-use weightstream::index::Algorithm;
-use weightstream::loader::Loader;
-use weightstream::progress::Progress;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::hub::Hub;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::loader::Loader;
+use weightstream::internals::progress::Progress;
+use weightstream::internals::source::http::HttpSource;
 
 async fn open(mock: &MockHub, address: &str) -> Result<HttpLoader> {
     let hub = Hub::default().with_endpoint(mock.hub.url("")).with_token(Some(TOKEN.to_owned()));

@@ -11,6 +11,7 @@ mod corpus;
 mod credentials;
 mod headers;
 mod hub;
+mod model;
 mod pinned_digests;
 mod prefetching;
 mod remote_files;
@@ -40,15 +41,15 @@ use std::rc::Rc;
 use traps::model::{FILE, TENSORS, range_of};
 use traps::{bytes, server};
 use weightstream::Result;
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::retry::RetryPolicy;
-use weightstream::source::http::HttpSource;
+use weightstream::RetryPolicy;
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::source::http::HttpSource;
 
 type HttpLoader = Rc<Loader<HttpSource>>;
 
 /// Short delays, so that tests are fast. On a busy machine, a delay must not count as a stall.
 fn options() -> Options {
-    let retry = RetryPolicy::default().with_base_delay_ms(1).with_max_delay_ms(20).with_stall_ms(5_000);
+    let retry = RetryPolicy::default().base_delay_ms(1).max_delay_ms(20).stall_ms(5_000);
     Options::default().with_retry(retry)
 }
 

@@ -6,12 +6,12 @@ use futures::TryStreamExt;
 use std::collections::HashMap;
 use std::rc::Rc;
 use weightstream::Result;
-use weightstream::error::{Error, ErrorKind};
-use weightstream::index::Algorithm;
-use weightstream::index::Digest;
 use weightstream::internals::codec::digest::digest_of;
-use weightstream::loader::{Digests, Loader, Options, TensorRequest};
-use weightstream::source::http::HttpSource;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::index::Digest;
+use weightstream::internals::loader::{Digests, Loader, Options, TensorRequest};
+use weightstream::internals::source::http::HttpSource;
+use weightstream::{Error, ErrorKind};
 
 const ALGORITHMS: [Digest; 4] = [Digest::Sha256([0; 32]), Digest::Blake3([0; 32]), Digest::Crc32(0), Digest::Crc32c(0)];
 

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::source::http::HttpSource;
 
 const MB: usize = 1_000_000;
 
@@ -34,7 +34,7 @@ fn range_of(name: &str) -> Range<usize> {
 }
 
 async fn open(server: &Server, options: Options) -> HttpLoader {
-    let retry = options.retry.with_stall_ms(20_000);
+    let retry = options.retry.stall_ms(20_000);
     let source = HttpSource::new(&server.url("/m"), &[]).unwrap();
     Rc::new(Loader::open(source, options.with_retry(retry)).await.unwrap())
 }

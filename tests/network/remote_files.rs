@@ -3,10 +3,10 @@
 use super::server::{Reply, Request, Server, answer, whole};
 use super::{options, run};
 use std::rc::Rc;
-use weightstream::error::{ErrorKind, Result};
-use weightstream::index::Digest;
-use weightstream::loader::RemoteFile;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::index::Digest;
+use weightstream::internals::loader::RemoteFile;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::{ErrorKind, Result};
 
 fn content() -> Vec<u8> {
     (0..1_000_000u32).map(|at| (at.wrapping_mul(31) >> 3) as u8).collect()

@@ -5,11 +5,11 @@ use super::{FILE, open, options, run};
 use futures::TryStreamExt;
 use std::rc::Rc;
 use std::sync::Arc;
-use weightstream::error::ErrorKind;
-use weightstream::loader::Loader;
-use weightstream::native::Reader;
-use weightstream::source::http::HttpSource;
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::ErrorKind;
+use weightstream::internals::loader::Loader;
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::internals::write::{ConvertOptions, convert};
 
 #[test]
 fn requests_identity_encoding() {
@@ -71,7 +71,7 @@ fn limited_responses_of_a_compressed_file_are_continued() {
                 let reply = answer(&served, &limited(request, limit));
                 if has_etag { reply } else { reply.without("ETag") }
             });
-            let loader_options = options().with_retry(options().retry.with_max_attempts(0));
+            let loader_options = options().with_retry(options().retry.max_attempts(0));
             run(async {
                 let loader = Loader::open(HttpSource::new(&server.url("/m.apr"), &[])?, loader_options).await?;
                 let tensors = Rc::new(loader).tensors(None, Rc::new(())).await?;

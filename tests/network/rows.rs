@@ -7,11 +7,11 @@ use serde_json::json;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
+use weightstream::ErrorKind;
 use weightstream::Result;
-use weightstream::error::ErrorKind;
-use weightstream::loader::TensorRequest;
-use weightstream::native::Reader;
-use weightstream::write::{self, ConvertOptions};
+use weightstream::internals::loader::TensorRequest;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, ConvertOptions};
 
 /// The bytes of a row: 64 rows are a block of LZ4, and 1024 rows a frame of Zstandard.
 const ROW_BYTES: usize = 1024;
@@ -43,8 +43,8 @@ const SHAPE: [u64; 2] = [ROWS as u64, ROW_BYTES as u64];
 
 fn lz4_with_positions() -> Vec<u8> {
     let format = write::format_named("apr").unwrap();
-    let options = ConvertOptions::default().with_compression(write::Compression::Lz4);
-    converted("m.apr", &options.with_format(Some(format)))
+    let options = ConvertOptions::default().compression(write::Compression::Lz4);
+    converted("m.apr", &options.format(Some(format)))
 }
 
 /// A file that was built without weightstream, and does not state where its blocks are.
@@ -87,7 +87,7 @@ fn the_first_rows_of_an_lz4_tensor_fetch_only_their_blocks() {
 
 #[test]
 fn the_first_rows_of_a_zstd_tensor_fetch_only_the_table_and_their_frames() {
-    let server = serve(converted("m.zt", &ConvertOptions::default().with_compression(write::Compression::Zstd)));
+    let server = serve(converted("m.zt", &ConvertOptions::default().compression(write::Compression::Zstd)));
     run(async {
         let loader = open(&server.url("/m.zt")).await.unwrap();
         for wanted in [ROWS - 64..ROWS, 6000..6064, 1023..1025, 0..1] {

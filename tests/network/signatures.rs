@@ -7,14 +7,14 @@ use futures::TryStreamExt;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use weightstream::ErrorKind;
 use weightstream::Result;
-use weightstream::error::ErrorKind;
-use weightstream::index::Algorithm;
-use weightstream::index::Digest;
 use weightstream::internals::codec::digest::digest_of;
-use weightstream::loader::{Loader, RemoteFile, SignedDigests, TensorRequest};
-use weightstream::signature::SignedFiles;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::index::Digest;
+use weightstream::internals::loader::{Loader, RemoteFile, SignedDigests, TensorRequest};
+use weightstream::internals::signature::SignedFiles;
+use weightstream::internals::source::http::HttpSource;
 
 const SHA256: Digest = Digest::Sha256([0; 32]);
 
@@ -89,7 +89,7 @@ fn limited_responses_are_continued_without_an_attempt() {
     for limit in [300_000, 700_000] {
         let served = file.clone();
         let server = Server::new(move |request| answer(&served, &limited(request, limit)));
-        let no_attempts = options().with_retry(options().retry.with_max_attempts(0));
+        let no_attempts = options().with_retry(options().retry.max_attempts(0));
         let outcome = run(async {
             let source = HttpSource::new(&server.url("/m.safetensors"), &[])?;
             let loader = Loader::open(source, no_attempts.with_signature(Some(signature(&file)))).await?;

@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use weightstream::Result;
-use weightstream::loader::Loader;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::Loader;
+use weightstream::internals::source::http::HttpSource;
 
 pub(crate) fn run_trap(trap: Trap) {
     let server = Server::new(trap.script);
@@ -49,7 +49,7 @@ pub(crate) fn run_trap(trap: Trap) {
 }
 
 async fn open(url: &str, stall_ms: u64) -> Result<HttpLoader> {
-    let options = options().with_retry(options().retry.with_stall_ms(stall_ms));
+    let options = options().with_retry(options().retry.stall_ms(stall_ms));
     Loader::open(HttpSource::new(url, &[])?, options).await.map(Rc::new)
 }
 

@@ -5,9 +5,9 @@ use super::{options, run};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use weightstream::error::{ErrorKind, Result};
-use weightstream::loader::RemoteFile;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::RemoteFile;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::{ErrorKind, Result};
 
 const DATE: &str = "Fri, 13 Nov 2026 00:00:00 GMT";
 
@@ -99,8 +99,7 @@ fn limited_responses_of_an_open_file_are_continued() {
                 validators(reply, false, request)
             });
             run(async {
-                let (source, retry) =
-                    (HttpSource::new(&server.url("/file"), &[]), options().retry.with_max_attempts(0));
+                let (source, retry) = (HttpSource::new(&server.url("/file"), &[]), options().retry.max_attempts(0));
                 let file = RemoteFile::open(source.unwrap(), retry, None).await.unwrap();
                 for range in [500_000..500_100, 0..600_000, 130_000..599_000] {
                     let bytes = read(&file, range.clone()).await;
@@ -138,7 +137,7 @@ fn a_continued_request_does_not_reach_beyond_the_file() {
         None => whole(&OLD[FILE]).without_end(),
     });
     run(async {
-        let retry = options().retry.with_stall_ms(200);
+        let retry = options().retry.stall_ms(200);
         let source = HttpSource::new(&server.url("/file"), &[]).unwrap();
         let file = RemoteFile::open(source, retry, None).await.unwrap();
         assert_eq!(read(&file, 33_623..34_608).await.unwrap(), slice(&OLD, &(33_623..34_608)));

@@ -4,8 +4,8 @@ use super::server::{Server, whole};
 use super::{FILE, TENSORS, options, run};
 use futures::TryStreamExt;
 use std::rc::Rc;
-use weightstream::loader::Loader;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::Loader;
+use weightstream::internals::source::http::HttpSource;
 
 #[test]
 fn distant_tensors_are_read_from_one_body() {

@@ -6,13 +6,13 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use weightstream::Dtype;
 use weightstream::ErrorKind;
-use weightstream::dtype::Dtype;
-use weightstream::format::safetensors;
-use weightstream::write::{Compression, ConvertOptions};
+use weightstream::internals::format::safetensors;
+use weightstream::internals::write::{Compression, ConvertOptions};
 
 fn to(dtype: Dtype) -> ConvertOptions {
-    ConvertOptions::default().with_dtype(Some(dtype))
+    ConvertOptions::default().dtype(dtype)
 }
 
 /// Floats with a known value as F16 and BF16: 1.0, and 1.0 + 2^-20, which both types round to 1.0.
@@ -52,7 +52,7 @@ fn rows_that_do_not_fill_blocks_are_not_cast_and_cause_a_warning() {
     let folder = Folder::new();
     let tensors: [Given; 2] = [("matrix", "F32", &[3, 64], floats(3 * 64)), ("ragged", "F32", &[3, 33], floats(99))];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
-    let options = to(Dtype::Q8_0).with_compression(Compression::Lz4);
+    let options = to(Dtype::Q8_0).compression(Compression::Lz4);
     let converted = folder.convert("m.safetensors", "m.apr", &options).unwrap();
     assert!(converted.warnings.len() == 1 && converted.warnings[0].contains("\"ragged\""), "{:?}", converted.warnings);
     let reader = folder.open("m.apr");
@@ -68,7 +68,7 @@ fn rows_that_do_not_fill_blocks_are_not_cast_and_cause_a_warning() {
 fn a_cast_to_an_unsupported_dtype_is_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[("matrix", "F32", &[1, 32], floats(32))]));
-    let options = to(Dtype::Q8_0).with_format(Some(&safetensors::FORMAT));
+    let options = to(Dtype::Q8_0).format(Some(&safetensors::FORMAT));
     let error = folder.convert("m.safetensors", "out.safetensors", &options).unwrap_err();
     assert_eq!((error.kind, error.context.tensor.as_deref()), (ErrorKind::Unsupported, Some("matrix")));
     assert_eq!(folder.names(), ["m.safetensors"]);
@@ -100,7 +100,7 @@ fn tensors_that_cannot_be_decoded_cause_a_warning_that_names_their_dtype() {
     let tensors: [Given; 2] =
         [("known", "F8_E4M3", &[40], noise(1, 40)), ("scales", "F8_E8M0", &[2, 32], noise(2, 64))];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
-    let options = to(Dtype::F16).with_format(Some(&safetensors::FORMAT));
+    let options = to(Dtype::F16).format(Some(&safetensors::FORMAT));
     let converted = folder.convert("m.safetensors", "out.safetensors", &options).unwrap();
     let warning = "not cast to F16: 1 tensor of F8_E8M0, because this dtype cannot be decoded; the first is \
                    \"scales\". Convert them with the tool that wrote the model.";

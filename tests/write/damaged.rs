@@ -5,12 +5,12 @@ use super::model::{Folder, noise, safetensors_file, to};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
-use weightstream::error::Result;
-use weightstream::format::{Format, aero, apr, embd, safetensors, ztensor};
-use weightstream::loader::Options;
-use weightstream::native::{Reader, RemoteReader};
-use weightstream::source::memory::MemorySource;
-use weightstream::write::{
+use weightstream::Result;
+use weightstream::internals::format::{Format, aero, apr, embd, safetensors, ztensor};
+use weightstream::internals::loader::Options;
+use weightstream::internals::native::{Reader, RemoteReader};
+use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::write::{
     Compression, ConvertOptions, DigestAlgorithm, Extent, ExtractOptions, Input, TensorOrder, convert, extract_npy,
 };
 
@@ -23,15 +23,15 @@ fn model() -> Vec<u8> {
 
 /// Models with checksums of files: a folder for each, with the name of the file to open.
 fn models() -> Vec<(Folder, &'static str)> {
-    let sharded = |format: &'static Format| to(format).with_max_shard_bytes(Some(1200));
+    let sharded = |format: &'static Format| to(format).max_shard_bytes(Some(1200));
     let cases: [(&str, ConvertOptions); 7] = [
         ("m.apr", to(&apr::FORMAT)),
-        ("m.apr", to(&apr::FORMAT).with_compression(Compression::Lz4)),
+        ("m.apr", to(&apr::FORMAT).compression(Compression::Lz4)),
         ("m.apr", sharded(&apr::FORMAT)),
         ("m.weights", to(&embd::FORMAT)),
         ("m.aero", to(&aero::FORMAT)),
         ("m.aeroset.json", sharded(&aero::FORMAT)),
-        ("m.zt", to(&ztensor::FORMAT).with_digest(Some(DigestAlgorithm::Sha256))),
+        ("m.zt", to(&ztensor::FORMAT).digest(Some(DigestAlgorithm::Sha256))),
     ];
     let write = |(name, options): (&str, ConvertOptions)| {
         let folder = Folder::new();
@@ -82,8 +82,8 @@ fn what_verify_refuses_is_not_converted() {
         let refused = input.verify(&()).unwrap_err();
         for options in [
             to(&apr::FORMAT),
-            to(&apr::FORMAT).with_compression(Compression::Auto),
-            to(&safetensors::FORMAT).with_order(TensorOrder::Layers),
+            to(&apr::FORMAT).compression(Compression::Auto),
+            to(&safetensors::FORMAT).order(TensorOrder::Layers),
         ] {
             let out = Folder::new();
             let error = convert(&input, &out.path("out"), &options, &()).unwrap_err();
@@ -100,14 +100,14 @@ fn what_verify_refuses_at_a_url_is_not_converted() {
         input.verify(&()).unwrap_err();
         for order in [TensorOrder::Source, TensorOrder::Layers] {
             let out = Folder::new();
-            convert(&input, &out.path("out"), &to(&apr::FORMAT).with_order(order), &()).unwrap_err();
+            convert(&input, &out.path("out"), &to(&apr::FORMAT).order(order), &()).unwrap_err();
             assert_eq!(out.names(), [""; 0], "{opened}");
         }
     });
     for (folder, opened) in models() {
         let out = Folder::new();
         let input = remote(&folder, opened).unwrap();
-        convert(&input, &out.path("out"), &to(&apr::FORMAT).with_order(TensorOrder::Layers), &()).unwrap();
+        convert(&input, &out.path("out"), &to(&apr::FORMAT).order(TensorOrder::Layers), &()).unwrap();
     }
 }
 
@@ -159,7 +159,7 @@ fn sparse_tensors_with_wrong_indices_are_not_converted() {
         let Ok(reader) = Reader::open(&path) else { continue };
         let verified = reader.verify(&());
         let out = Folder::new();
-        let converted = convert(&reader, &out.path("out"), &to(&ztensor::FORMAT).with_allow_loss(true), &());
+        let converted = convert(&reader, &out.path("out"), &to(&ztensor::FORMAT).allow_loss(true), &());
         if verified.is_err() {
             converted.unwrap_err();
             assert_eq!(out.names(), [""; 0]);
@@ -177,7 +177,7 @@ fn shards_of_two_models_are_not_confused() {
     };
     for (folder, seed) in [(&one, 1), (&other, 2)] {
         folder.write("m.safetensors", &file(seed));
-        folder.convert("m.safetensors", "m.apr", &to(&apr::FORMAT).with_max_shard_bytes(Some(800))).unwrap();
+        folder.convert("m.safetensors", "m.apr", &to(&apr::FORMAT).max_shard_bytes(Some(800))).unwrap();
     }
     let manifest: serde_json::Value = serde_json::from_slice(&fs::read(one.path("m.apr")).unwrap()).unwrap();
     for stated in manifest["shards"].as_array().unwrap() {

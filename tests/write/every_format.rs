@@ -5,9 +5,9 @@ use super::model::{Folder, content, to, varied};
 use std::collections::BTreeMap;
 use std::fs;
 use weightstream::ErrorKind;
-use weightstream::format::safetensors;
-use weightstream::native::Reader;
-use weightstream::write;
+use weightstream::internals::format::safetensors;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write;
 
 #[test]
 fn every_format_preserves_names_shapes_dtypes_and_bytes() {
@@ -20,7 +20,7 @@ fn every_format_preserves_names_shapes_dtypes_and_bytes() {
         assert_eq!(converted.metadata().format, format.name);
         assert_eq!(content(&converted), before, "{format:?}");
         converted.verify(&()).unwrap();
-        folder.convert("converted", "restored.safetensors", &to(&safetensors::FORMAT).with_allow_loss(true)).unwrap();
+        folder.convert("converted", "restored.safetensors", &to(&safetensors::FORMAT).allow_loss(true)).unwrap();
         let restored = folder.open("restored.safetensors");
         assert_eq!(content(&restored), before, "{format:?}");
         for (key, value) in [("format", "pt"), ("author", "Zoë")] {

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use weightstream::ErrorKind;
-use weightstream::format::{apr, embd, gguf};
-use weightstream::native::Reader;
-use weightstream::write::{self, ConvertOptions, folder_metadata};
+use weightstream::internals::format::{apr, embd, gguf};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, ConvertOptions, folder_metadata};
 
 const TOKENS: [&str; 7] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "##ing"];
 
@@ -34,8 +34,8 @@ fn tokenizer(tokens: &[&str]) -> Value {
     json!({ "version": "1.0", "model": { "type": "WordPiece", "vocab": ids }, "added_tokens": added })
 }
 
-fn options(folder: &Path, format: &'static weightstream::format::Format) -> ConvertOptions {
-    to(format).with_metadata(folder_metadata(folder, format).unwrap())
+fn options(folder: &Path, format: &'static weightstream::internals::format::Format) -> ConvertOptions {
+    to(format).metadata(folder_metadata(folder, format).unwrap())
 }
 
 fn metadata_of(path: &Path) -> Map<String, Value> {
@@ -106,8 +106,8 @@ fn every_format_takes_a_folder() {
     let path = hugging_face(&folder, &config());
     fs::write(path.join("tokenizer.json"), tokenizer(&TOKENS).to_string()).unwrap();
     for format in write::formats() {
-        let options = ConvertOptions::default().with_format(Some(format));
-        let options = options.with_metadata(folder_metadata(&path, format).unwrap());
+        let options = ConvertOptions::default().format(format);
+        let options = options.metadata(folder_metadata(&path, format).unwrap());
         folder.convert(&path, "out", &options).unwrap();
         let metadata = metadata_of(&folder.path("out"));
         let number = |key: &str| metadata[key].as_str().map_or_else(|| metadata[key].to_string(), str::to_owned);
@@ -148,12 +148,12 @@ fn missing_keys_are_named() {
     let mut metadata = required_by_embd();
     metadata.remove("num_layers");
     metadata.insert("intermediate_size".to_owned(), Value::Null);
-    let options = ConvertOptions::default().with_metadata(metadata);
+    let options = ConvertOptions::default().metadata(metadata);
     let error = folder.convert("m.safetensors", "m.weights", &options).unwrap_err();
     assert!(error.what.contains("lacks `num_layers`, `intermediate_size`, which EMBD requires"), "{error}");
     assert_eq!(folder.names(), ["m.safetensors"]);
 
-    let converted = folder.convert("m.safetensors", "m.weights", &options.with_allow_loss(true)).unwrap();
+    let converted = folder.convert("m.safetensors", "m.weights", &options.allow_loss(true)).unwrap();
     assert!(converted.warnings[0].contains("num_layers"), "{:?}", converted.warnings);
     assert!(!metadata_of(&folder.path("m.weights")).contains_key("num_layers"));
 }
@@ -187,7 +187,7 @@ fn keys_of_other_architectures_are_recognised() {
     for metadata in cases {
         let mut given = metadata.as_object().unwrap().clone();
         given.insert("model_name".to_owned(), "m".into());
-        folder.convert("m.safetensors", "m.weights", &to(&embd::FORMAT).with_metadata(given)).unwrap();
+        folder.convert("m.safetensors", "m.weights", &to(&embd::FORMAT).metadata(given)).unwrap();
         let written = metadata_of(&folder.path("m.weights"));
         let keys = ["embedding_dim", "hidden_size", "num_layers", "num_attention_heads", "intermediate_size"];
         assert_eq!(keys.map(|key| written[key].as_str().unwrap()), ["8", "8", "2", "4", "32"], "{metadata}");
@@ -231,7 +231,7 @@ fn the_vocabulary_of_bert_in_gguf_becomes_word_piece_and_back() {
     for (key, id) in [("unknown", 1), ("seperator", 3), ("padding", 0), ("mask", 4)] {
         metadata.insert(format!("tokenizer.ggml.{key}_token_id"), id.into());
     }
-    folder.convert("m.safetensors", "m.gguf", &to(&gguf::FORMAT).with_metadata(metadata)).unwrap();
+    folder.convert("m.safetensors", "m.gguf", &to(&gguf::FORMAT).metadata(metadata)).unwrap();
     folder.convert("m.gguf", "m.weights", &ConvertOptions::default()).unwrap();
     let ids = json!({ "pad_id": 0, "unk_id": 1, "cls_id": 2, "sep_id": 3, "mask_id": 4 });
     let vocabulary = json!({ "tokens": TOKENS, "special_tokens": ids });
@@ -250,7 +250,7 @@ fn the_vocabulary_of_apr_is_found() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     let mut metadata = required_by_embd();
     metadata.insert("vocab".to_owned(), json!(TOKENS));
-    folder.convert("m.safetensors", "m.apr", &to(&apr::FORMAT).with_metadata(metadata)).unwrap();
+    folder.convert("m.safetensors", "m.apr", &to(&apr::FORMAT).metadata(metadata)).unwrap();
     folder.convert("m.apr", "m.weights", &ConvertOptions::default()).unwrap();
     assert_eq!(metadata_of(&folder.path("m.weights"))["vocabulary"], json!({ "tokens": TOKENS }));
 }
@@ -338,7 +338,7 @@ fn a_split_gguf_model_is_found_by_its_first_file() {
     let folder = Folder::new();
     fs::create_dir(folder.path("split")).unwrap();
     folder.write("m.safetensors", &super::model::varied());
-    let options = to(&gguf::FORMAT).with_max_shard_bytes(Some(150_000));
+    let options = to(&gguf::FORMAT).max_shard_bytes(Some(150_000));
     let converted = folder.convert("m.safetensors", "split/m.gguf", &options).unwrap();
     assert!(converted.files.len() > 1);
     assert_eq!(Reader::open(folder.path("split")).unwrap().tensors().len(), converted.tensors);

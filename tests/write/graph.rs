@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weightstream::Error;
-use weightstream::dtype::{Dtype, element_count};
-use weightstream::error::ErrorKind;
-use weightstream::index::Tensor;
-use weightstream::native::Reader;
-use weightstream::write::ConvertOptions;
+use weightstream::ErrorKind;
+use weightstream::internals::dtype::{Dtype, element_count};
+use weightstream::internals::index::Tensor;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::ConvertOptions;
 
 /// The dtype, shape and digest of each tensor.
 type Contents = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
@@ -61,7 +61,7 @@ fn split(model: &str, options: &ConvertOptions) -> Result<(Folder, PathBuf), Err
     let folder = Folder::new();
     let out = folder.path("out/");
     let reader = Reader::open(fixture(model)).unwrap();
-    let converted = weightstream::write::convert(&reader, &out, options, &())?;
+    let converted = weightstream::internals::write::convert(&reader, &out, options, &())?;
     Ok((folder, converted.path))
 }
 
@@ -69,7 +69,7 @@ fn split(model: &str, options: &ConvertOptions) -> Result<(Folder, PathBuf), Err
 fn graphs_refer_to_the_weights_of_every_format_as_one_safetensors_file() {
     for model in ["large.onnx", "graphs.onnx", "external/model.onnx", "files/model.onnx"] {
         let before = contents(&Reader::open(fixture(model)).unwrap());
-        for format in weightstream::write::formats() {
+        for format in weightstream::internals::write::formats() {
             let options = to(format);
             let (folder, weights) = match split(model, &options) {
                 Ok(split) => split,
@@ -97,7 +97,7 @@ fn graphs_refer_to_the_weights_of_every_format_as_one_safetensors_file() {
 
 #[test]
 fn weights_in_shards_have_the_same_positions() {
-    let options = ConvertOptions::default().with_max_shard_bytes(Some(40 << 10));
+    let options = ConvertOptions::default().max_shard_bytes(40 << 10);
     let (folder, weights) = split("large.onnx", &options).unwrap();
     let weights = Reader::open(weights).unwrap();
     assert!(weights.files().len() > 1);
@@ -108,7 +108,7 @@ fn weights_in_shards_have_the_same_positions() {
 
 #[test]
 fn cast_weights_are_stored_under_another_name_and_cast_back() {
-    let (folder, weights) = split("large.onnx", &ConvertOptions::default().with_dtype(Some(Dtype::F16))).unwrap();
+    let (folder, weights) = split("large.onnx", &ConvertOptions::default().dtype(Dtype::F16)).unwrap();
     let weights = Reader::open(weights).unwrap();
     assert_eq!(weights.tensor("FLOAT").unwrap().dtype, Dtype::F16);
     write_view(&weights, &folder.path("out/model.safetensors"));
@@ -124,10 +124,10 @@ fn cast_weights_are_stored_under_another_name_and_cast_back() {
 
 #[test]
 fn options_that_would_break_the_graph_are_refused_and_leave_no_folder() {
-    let q8 = ConvertOptions::default().with_dtype(Some(Dtype::Q8_0));
-    let safetensors = weightstream::write::format_named("safetensors").unwrap();
-    let aligned = to(safetensors).with_alignment(Some(64));
-    let metadata = to(safetensors).with_metadata([("a".to_owned(), "b".into())].into_iter().collect());
+    let q8 = ConvertOptions::default().dtype(Dtype::Q8_0);
+    let safetensors = weightstream::internals::write::format_named("safetensors").unwrap();
+    let aligned = to(safetensors).alignment(Some(64));
+    let metadata = to(safetensors).metadata([("a".to_owned(), "b".into())].into_iter().collect());
     for options in [q8, aligned, metadata] {
         assert_eq!(split("large.onnx", &options).err().map(|error| error.kind), Some(ErrorKind::InvalidArgument));
     }
@@ -138,13 +138,13 @@ fn existing_graphs_are_replaced_only_if_allowed() {
     let (folder, _) = split("large.onnx", &ConvertOptions::default()).unwrap();
     let reader = Reader::open(fixture("graphs.onnx")).unwrap();
     let convert = |keep| {
-        let options = ConvertOptions::default().with_keep_existing(keep);
-        weightstream::write::convert(&reader, &folder.path("out"), &options, &())
+        let options = ConvertOptions::default().keep_existing(keep);
+        weightstream::internals::write::convert(&reader, &folder.path("out"), &options, &())
     };
     assert_eq!(convert(true).unwrap_err().kind, ErrorKind::InvalidArgument);
     convert(false).unwrap();
     assert_eq!(Reader::open(folder.path("out/model.onnx")).unwrap().tensors().len(), reader.tensors().len());
     let own = Reader::open(folder.path("out/model.onnx")).unwrap();
-    let refused = weightstream::write::convert(&own, &folder.path("out"), &ConvertOptions::default(), &());
+    let refused = weightstream::internals::write::convert(&own, &folder.path("out"), &ConvertOptions::default(), &());
     assert_eq!(refused.unwrap_err().kind, ErrorKind::InvalidArgument, "the graph is an input");
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use weightstream::Result;
-use weightstream::format::Format;
-use weightstream::index::Tensor;
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, Converted, convert};
+use weightstream::internals::format::Format;
+use weightstream::internals::index::Tensor;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{ConvertOptions, Converted, convert};
 
 /// A temporary folder, which is deleted when it is dropped.
 pub(crate) struct Folder(TempDir);
@@ -103,11 +103,15 @@ pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
 
 /// Options to write a format, with the metadata that it requires.
 pub(crate) fn to(format: &'static Format) -> ConvertOptions {
-    let options = ConvertOptions::default().with_format(Some(format));
+    ConvertOptions::default().format(format).metadata(required_by(format))
+}
+
+/// The metadata that a format requires.
+pub(crate) fn required_by(format: &Format) -> Map<String, Value> {
     match format.name {
-        "embd" => options.with_metadata(required_by_embd()),
-        "gguf" => options.with_metadata(Map::from_iter([("general.architecture".to_owned(), "test".into())])),
-        _ => options,
+        "embd" => required_by_embd(),
+        "gguf" => Map::from_iter([("general.architecture".to_owned(), "test".into())]),
+        _ => Map::new(),
     }
 }
 

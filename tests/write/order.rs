@@ -2,8 +2,8 @@
 
 use super::model::{Folder, content};
 use std::fs;
-use weightstream::index::Tensor;
-use weightstream::write::{self, ConvertOptions, TensorOrder};
+use weightstream::internals::index::Tensor;
+use weightstream::internals::write::{self, ConvertOptions, TensorOrder};
 
 /// The tensors of the source, which are not in the order of the layers.
 const SOURCE: [&str; 5] = ["lm_head.weight", "layers.1.w", "layers.0.w", "layers.0.b", "embed.weight"];
@@ -31,8 +31,8 @@ fn every_format_has_its_tensors_in_the_order_of_the_layers() {
     source(&folder);
     for format in write::formats() {
         let name = format!("out{}", format.extensions[0]);
-        let options = ConvertOptions::default().with_format(Some(format)).with_allow_loss(true);
-        let options = options.with_order(TensorOrder::Layers);
+        let options = ConvertOptions::default().format(format).allow_loss(true);
+        let options = options.order(TensorOrder::Layers);
         folder.convert("m.safetensors", &name, &options).unwrap();
         let written = folder.open(&name);
         assert_eq!(names(written.tensors()), LAYERS, "{}", format.name);
@@ -45,7 +45,7 @@ fn shards_of_apr_are_in_the_given_order_and_marked_for_streaming() {
     let folder = Folder::new();
     source(&folder);
     let given = vec!["layers.1.w".to_owned(), "embed.weight".to_owned()];
-    let options = ConvertOptions::default().with_order(TensorOrder::Names(given)).with_max_shard_bytes(Some(400));
+    let options = ConvertOptions::default().order(TensorOrder::Names(given)).max_shard_bytes(400);
     let converted = folder.convert("m.safetensors", "m.apr.json", &options).unwrap();
     assert!(converted.files.len() > 1);
     let written = folder.open("m.apr.json");

@@ -5,10 +5,10 @@ use super::model::{Folder, to, varied};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use weightstream::format::{Format, formats};
-use weightstream::index::Algorithm;
-use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm};
+use weightstream::internals::format::{Format, formats};
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{Compression, ConvertOptions, DigestAlgorithm};
 
 const HEADER: &str = "| format | read | checked by | written | `--compress` | `--digest` | several files |\n\
                       | --- | --- | --- | --- | --- | --- | --- |\n";
@@ -43,7 +43,7 @@ fn the_registry_lists_the_versions_and_checksums_that_are_read() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let mut paths: Vec<_> = fixtures().into_iter().map(|fixture| root().join(fixture.path)).collect();
-    for format in weightstream::write::formats() {
+    for format in weightstream::internals::write::formats() {
         folder.convert("m.safetensors", format.name, &to(format)).unwrap();
         paths.push(folder.path(format.name));
     }
@@ -63,22 +63,22 @@ fn the_registry_lists_the_versions_and_checksums_that_are_read() {
 fn the_registry_lists_the_options_that_writers_support() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
-    for format in weightstream::write::formats() {
+    for format in weightstream::internals::write::formats() {
         let writer = format.writer().unwrap();
         let takes = |options: &ConvertOptions| folder.convert("m.safetensors", "out", options).is_ok();
         assert!(takes(&to(format)), "{}", format.name);
         for compression in [Compression::Lz4, Compression::Zstd] {
-            let is_taken = takes(&to(format).with_compression(compression));
+            let is_taken = takes(&to(format).compression(compression));
             assert_eq!(is_taken, writer.compressions.contains(&compression), "{} {compression:?}", format.name);
         }
         for digest in [DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256, DigestAlgorithm::Blake3] {
-            let is_taken = takes(&to(format).with_digest(Some(digest)));
+            let is_taken = takes(&to(format).digest(Some(digest)));
             assert_eq!(is_taken, writer.digests.contains(&digest), "{} {digest:?}", format.name);
         }
         for alignment in writer.alignments {
-            assert!(takes(&to(format).with_alignment(Some(*alignment))), "{} {alignment}", format.name);
+            assert!(takes(&to(format).alignment(Some(*alignment))), "{} {alignment}", format.name);
         }
-        let shards = takes(&to(format).with_max_shard_bytes(Some(200_000)));
+        let shards = takes(&to(format).max_shard_bytes(Some(200_000)));
         assert_eq!(shards, writer.shards, "{}", format.name);
     }
 }

@@ -1,16 +1,16 @@
 //! Conversions from a format to another and back. The table in docs/formats.md shows what each pair loses.
 
 use super::corpus::{fixtures, root};
-use super::model::{Content, Folder, content, required_by_embd, to, varied};
+use super::model::{Content, Folder, content, required_by, required_by_embd, to, varied};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use weightstream::dtype::Dtype;
-use weightstream::format::{Format, burnpack, safetensors, ztensor};
-use weightstream::index::Tensor;
-use weightstream::native::Reader;
-use weightstream::write;
+use weightstream::Dtype;
+use weightstream::internals::format::{Format, burnpack, safetensors, ztensor};
+use weightstream::internals::index::Tensor;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write;
 
 /// What the format of a model requires, which the tests add to every model.
 fn is_given(key: &str) -> bool {
@@ -66,7 +66,7 @@ fn only_what_the_table_lists_is_lost_on_the_way_through_another_format() {
         for other in write::formats().filter(|other| other.name != own.name) {
             let through = format!("{} through {}", fixture.path, other.name);
             let lost = lost.entry((own.name, other.name)).or_default();
-            let converted = folder.convert("same", "other", &to(other).with_allow_loss(true)).unwrap();
+            let converted = folder.convert("same", "other", &to(other).allow_loss(true)).unwrap();
             let warnings = converted.warnings.iter().filter(|warning| !warning.starts_with("only weightstream reads"));
             lost.extend(warnings.clone().map(|warning| loss(&folder.open("same"), warning)));
             folder.convert("other", "back", &to(own)).unwrap_or_else(|error| panic!("{through}: {error}"));
@@ -202,9 +202,9 @@ fn metadata_of_every_type_returns_from_every_format() {
         let is_third = |format: &&Format| ![own.name, other.name].contains(&format.name);
         let made_of = [&safetensors::FORMAT, &ztensor::FORMAT, &burnpack::FORMAT].into_iter().find(is_third).unwrap();
         let mut given = metadata_of_every_type();
-        given.extend(to(own).metadata);
-        folder.convert("m.safetensors", "made of", &to(made_of).with_omit_metadata(true)).unwrap();
-        folder.convert("made of", "own", &to(own).with_metadata(given)).unwrap();
+        given.extend(required_by(own));
+        folder.convert("m.safetensors", "made of", &to(made_of).omit_metadata(true)).unwrap();
+        folder.convert("made of", "own", &to(own).metadata(given)).unwrap();
         let before = model(&folder.open("own")).2;
         folder.convert("own", "other", &to(other)).unwrap();
         folder.convert("other", "back", &to(own)).unwrap();

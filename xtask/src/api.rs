@@ -17,7 +17,7 @@ use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{command, wasm_target};
 
-/// The native API with the default features.
+/// The native API with all features for apps.
 const NATIVE_SNAPSHOT: &str = "tests/api/weightstream.txt";
 
 /// The API on wasm32 with the default features and `web-workers`.
@@ -43,7 +43,7 @@ pub fn as_rustdoc() -> Option<ExitCode> {
 /// Compares the public APIs with the snapshots, or rewrites the snapshots if `UPDATE_SNAPSHOTS` is set.
 pub fn run(project: &Project) -> Result<()> {
     let mut native = Command::new("cargo");
-    native.args(["rustdoc", "--package", "weightstream"]);
+    native.args(["rustdoc", "--package", "weightstream", "--features", "http,signatures,write"]);
     compare(project, native, "doc/weightstream.json", NATIVE_SNAPSHOT)?;
     let mut publish = Command::new("cargo");
     publish.args(["rustdoc", "--package", "weightstream-publish", "--features", "weightstream/default"]);

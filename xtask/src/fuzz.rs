@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use weightstream::format::formats;
+use weightstream::internals::format::formats;
 
 use crate::project::Project;
 use crate::{cargo_tools, command};

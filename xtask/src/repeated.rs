@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use weightstream::dtype::Dtype;
-use weightstream::hub::Hub;
-use weightstream::index::{Algorithm, Digest};
+use weightstream::Dtype;
+use weightstream::internals::hub::Hub;
+use weightstream::internals::index::{Algorithm, Digest};
 
 use crate::{sources, split};
 

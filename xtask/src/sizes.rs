@@ -7,7 +7,7 @@
 use std::{fs, thread};
 
 use anyhow::{Result, ensure};
-use weightstream::format::formats;
+use weightstream::internals::format::formats;
 
 use crate::call_graph::CallGraph;
 use crate::package;

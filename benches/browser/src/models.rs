@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Map, json};
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 
 use crate::content::{Content, TENSOR_BYTES};
 use crate::quantized::{self, Q4_K, Q8_0};
@@ -36,9 +36,9 @@ pub(super) const VOCABULARY: &str = "vocabulary.gguf";
 pub(super) fn ready(project: &Project) -> Result<PathBuf> {
     let folder = project.target.join(FOLDER);
     fs::create_dir_all(&folder)?;
-    let digest = |digest| ConvertOptions::default().with_digest(Some(digest));
-    let lz4 = || ConvertOptions::default().with_compression(Compression::Lz4);
-    let zstd = digest(DigestAlgorithm::None).with_compression(Compression::Zstd);
+    let digest = |digest| ConvertOptions::default().digest(digest);
+    let lz4 = || ConvertOptions::default().compression(Compression::Lz4);
+    let zstd = digest(DigestAlgorithm::None).compression(Compression::Zstd);
     let models = [
         (RAW, Content::Floats, None),
         ("raw.apr", Content::Floats, Some(ConvertOptions::default())),

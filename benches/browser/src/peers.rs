@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use weightstream::native::Reader;
+use weightstream::internals::native::Reader;
 use weightstream_cli::serve::Server;
 
 use crate::cases::{Case, PageFunction, TIME, ratio, tensors};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use weightstream::index::Tensor;
-use weightstream::native::Reader;
+use weightstream::internals::index::Tensor;
+use weightstream::internals::native::Reader;
 
 use crate::cases::{Case, Goals, TIME_VS_STORED, ratio, tensors};
 use crate::content::TENSOR_BYTES;

@@ -6,12 +6,12 @@ mod inputs;
 mod web;
 
 use std::hint::black_box;
-use weightstream::dtype::Dtype;
-use weightstream::index::Digest;
+use weightstream::Dtype;
 use weightstream::internals::codec::cast::Cast;
 use weightstream::internals::codec::digest::digest_of;
 use weightstream::internals::codec::{crc32, lz4, zstd};
 use weightstream::internals::format;
+use weightstream::internals::index::Digest;
 use weightstream::internals::window::Window;
 
 /// A function to benchmark.

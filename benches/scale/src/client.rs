@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use weightstream::index::Digest;
-use weightstream::loader::{Digests, Loaded, Loader, Options, TensorRequest};
-use weightstream::source::http::HttpSource;
+use weightstream::internals::index::Digest;
+use weightstream::internals::loader::{Digests, Loaded, Loader, Options, TensorRequest};
+use weightstream::internals::source::http::HttpSource;
 
 use crate::model::{self, Model};
 

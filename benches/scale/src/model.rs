@@ -8,8 +8,8 @@ use data_encoding::HEXLOWER;
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{ConvertOptions, convert};
 
 /// The file that clients open: the manifest.
 pub(crate) const ENTRY: &str = "model.apr";
@@ -45,7 +45,7 @@ impl Model {
         let shards: Vec<_> = (0..shards).map(|shard| shard_of_tensors(shard, rows * ROW_BYTES, &mut random)).collect();
         let folder = tempfile::Builder::new().prefix("weightstream-scale-").tempdir()?;
         let input = Reader::from_bytes(vec![("model.safetensors".to_owned(), safetensors(&shards))])?;
-        let options = ConvertOptions::default().with_max_shard_bytes(Some(shard_bytes as u64));
+        let options = ConvertOptions::default().max_shard_bytes(shard_bytes as u64);
         let converted = convert(&input, &folder.path().join(ENTRY), &options, &())?;
         ensure!(converted.files.len() == shards.len(), "{} files were written", converted.files.len());
         let mut manifest = fs::read_to_string(&converted.path)?;

@@ -1,59 +1,40 @@
 //! Tensors of weightstream as those that burn-store applies.
 
 use burn_core::tensor::{BoolStore, Bytes, DType};
-use burn_store::burn_pack::{Error as PackError, Tensor as PackTensor};
-use std::sync::Arc;
-use weightstream::dtype::{Dtype, element_count};
-use weightstream::index::Tensor;
-use weightstream::loader::Loaded;
-use weightstream::native::Reader;
-use weightstream::source::Buffer;
-use weightstream::{Error, ErrorKind, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use burn_store::burn_pack::Error as PackError;
+use burn_store::burn_pack::Tensor as PackTensor;
+use weightstream::{Dtype, Error, ErrorKind, LoadedTensor, Result, Tensor};
+#[cfg(not(target_arch = "wasm32"))]
+use weightstream::{LoadRequest, blocking::Model};
 
-/// Copies the bytes of a loaded tensor.
+/// Takes the bytes of a loaded tensor.
 ///
 /// # Errors
 /// `UNSUPPORTED` if burn has no such dtype; `LIMIT` if there is not enough memory.
-pub(crate) fn resident<B: Buffer>(loaded: Loaded<B>) -> Result<PackTensor> {
-    let Loaded { tensor, dtype, shape, components, .. } = loaded;
-    let form = Form::of(&tensor, &dtype, &shape)?;
-    let mut bytes = Vec::<u8>::allocate(form.byte_length)?;
-    let mut filled = 0;
-    for component in components {
-        component.buffer.inspect(0..component.buffer.byte_length(), &mut |piece| {
-            bytes.write(filled, piece)?;
-            filled += piece.len() as u64;
-            Ok(())
-        })?;
-    }
-    Ok(PackTensor::new(tensor.name.clone(), form.dtype, form.shape, None, Bytes::from_bytes_vec(bytes)))
+pub(crate) fn resident(loaded: LoadedTensor) -> Result<PackTensor> {
+    let form = Form::of(loaded.tensor(), loaded.dtype(), loaded.shape())?;
+    let name = loaded.name().to_owned();
+    let bytes = Bytes::from_bytes_vec(loaded.into_bytes()?);
+    Ok(PackTensor::new(name, form.dtype, form.shape, None, bytes))
 }
 
-/// A tensor that is read from its file when burn needs its bytes. Floats and quantized tensors are converted to `to`.
+/// A tensor that is read when burn needs its bytes. Floats and quantized tensors are converted to `to`.
 ///
 /// # Errors
 /// `UNSUPPORTED` if burn has no such dtype.
-pub(crate) fn deferred(reader: &Arc<Reader>, tensor: &Tensor, to: Option<&Dtype>) -> Result<PackTensor> {
-    let dtype = to.filter(|_| is_real(&tensor.dtype)).unwrap_or(&tensor.dtype).clone();
-    let form = Form::of(tensor, &dtype, &tensor.shape)?;
-    let (reader, name) = (Arc::clone(reader), tensor.name.clone());
-    let is_converted = dtype != tensor.dtype;
-    let read = move || {
-        let mut bytes = Vec::<u8>::allocate(form.byte_length)?;
-        let mut filled = 0;
-        let mut push = |piece: &[u8]| {
-            bytes.write(filled, piece)?;
-            filled += piece.len() as u64;
-            Ok(())
-        };
-        match is_converted {
-            true => reader.read_pieces_as(&name, &dtype, &mut push)?,
-            false => reader.read_pieces(&name, "data", &mut push)?,
-        };
-        Ok(Bytes::from_bytes_vec(bytes))
-    };
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn deferred(model: &Model, tensor: &Tensor, to: Option<&Dtype>) -> Result<PackTensor> {
+    let converted = to.filter(|_| is_real(&tensor.dtype));
+    let form = Form::of(tensor, converted.unwrap_or(&tensor.dtype), &tensor.shape)?;
+    let request = LoadRequest::new(&tensor.name);
+    let request = if let Some(dtype) = converted { request.dtype(dtype.clone()) } else { request };
     let byte_length = usize::try_from(form.byte_length).map_err(|_| too_large(tensor))?;
-    let read = move || read().map_err(|e: Error| PackError::IoError(e.to_string()));
+    let model = model.clone();
+    let read = move || {
+        let bytes = model.load(request.clone()).and_then(LoadedTensor::into_bytes);
+        bytes.map(Bytes::from_bytes_vec).map_err(|e| PackError::IoError(e.to_string()))
+    };
     Ok(PackTensor::deferred(tensor.name.clone(), form.dtype, form.shape, None, byte_length, read))
 }
 
@@ -70,11 +51,17 @@ impl Form {
             let error = Error::new(ErrorKind::Unsupported, format!("burn has no tensors of the dtype {dtype}"));
             error.in_tensor(&tensor.name).advise("Pass the dtype F32 to convert floats and quantized tensors.")
         };
-        let byte_length = dtype.byte_length(element_count(shape)?)?.ok_or_else(unsupported)?;
+        let byte_length = byte_length(dtype, shape).ok_or_else(unsupported)?;
         let dimensions = shape.iter().map(|&dimension| usize::try_from(dimension)).collect::<Result<_, _>>();
         let shape = dimensions.map_err(|_| too_large(tensor))?;
         Ok(Form { dtype: burn_dtype(dtype).ok_or_else(unsupported)?, shape, byte_length })
     }
+}
+
+/// `None` for a dtype whose elements have no known size, and for a shape that overflows u64.
+fn byte_length(dtype: &Dtype, shape: &[u64]) -> Option<u64> {
+    let elements = shape.iter().try_fold(1, |product: u64, &dimension| product.checked_mul(dimension))?;
+    dtype.byte_length(elements).ok()?
 }
 
 fn burn_dtype(dtype: &Dtype) -> Option<DType> {
@@ -96,7 +83,8 @@ fn burn_dtype(dtype: &Dtype) -> Option<DType> {
     })
 }
 
-/// Whether a loader converts elements of this dtype: not integers and booleans.
+/// Whether loads convert elements of this dtype: not integers and booleans.
+#[cfg(not(target_arch = "wasm32"))]
 fn is_real(dtype: &Dtype) -> bool {
     use Dtype::{Bool, I8, I16, I32, I64, U8, U16, U32, U64};
     !matches!(dtype, Bool | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)

@@ -4,28 +4,26 @@
 //! missing and unused tensors as the stores of burn do. Key remapping, filters and adapters are those of burn-store:
 //! `WeightStore::with_adapter(PyTorchToBurnAdapter)` transposes the linear layers of a model from PyTorch.
 //!
-//! - [`WeightStore::load`] takes the tensors from an async [`Loader`](weightstream::loader::Loader): wasm32, HTTP,
-//!   memory. They are all loaded before they can be applied, because burn reads tensors synchronously. In the browser,
-//!   `weightstream::web::open(url, options)` gives the loader.
-//! - [`WeightStore::read`] reads each tensor from a file when it is applied.
+//! - [`WeightStore::load`] takes the tensors from a [`Model`](weightstream::Model), natively and in the browser. They
+//!   are all loaded before they can be applied, because burn reads tensors synchronously.
+//! - `WeightStore::read` reads each tensor of a `weightstream::blocking::Model` when it is applied.
 //!
 //! ```
-//! use std::rc::Rc;
+//! # #[cfg(not(target_arch = "wasm32"))]
+//! # fn main() -> weightstream::Result<()> {
 //! use burn_store::ModuleStore;
-//! use weightstream::loader::{Loader, Options};
-//! use weightstream::source::memory::MemorySource;
+//! use weightstream::blocking::Model;
 //! use weightstream_burn::WeightStore;
 //!
-//! let header = r#"{"fc.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
-//! let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
-//! futures::executor::block_on(async {
-//!     let source = MemorySource::new(vec![("model.safetensors".to_owned(), file.into())])?;
-//!     let loader = Rc::new(Loader::open(source, Options::default()).await?);
-//!     let mut store = WeightStore::load(&loader, None, Rc::new(())).await?;
-//!     assert_eq!(store.keys()?, ["fc.bias"]); // then `model.load_from(&mut store)?`
-//!     Ok::<_, weightstream::Error>(())
-//! })
-//! .unwrap();
+//! # let header = r#"{"fc.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+//! # let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+//! let model = Model::from_bytes([("model.safetensors", file)])?; // or Model::open("model.safetensors")?
+//! let mut store = WeightStore::read(&model)?;
+//! assert_eq!(store.keys()?, ["fc.bias"]); // then `model.load_from(&mut store)?`
+//! # Ok(())
+//! # }
+//! # #[cfg(target_arch = "wasm32")]
+//! # fn main() {}
 //! ```
 
 #![deny(missing_docs)]

@@ -1,20 +1,15 @@
 //! A store of burn over the weights of weightstream.
 
-use crate::convert::{deferred, resident};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::convert::deferred;
+use crate::convert::resident;
 use burn_store::burn_pack::Tensor as PackTensor;
 use burn_store::{ApplyResult, IdentityAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot, ModuleStore, PathFilter};
-use futures::stream::StreamExt;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::pin;
-use std::rc::Rc;
-use std::sync::Arc;
-use weightstream::dtype::Dtype;
-use weightstream::loader::{Loader, TensorsRequest};
-use weightstream::native::Reader;
-use weightstream::progress::Progress;
-use weightstream::source::ModelSource;
-use weightstream::{Error, ErrorKind, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use weightstream::blocking;
+use weightstream::{Dtype, Error, ErrorKind, Model, Result, StreamRequest};
 
 /// The weights of a model, to be applied to modules with `module.load_from(&mut store)`.
 ///
@@ -28,19 +23,25 @@ pub struct WeightStore {
 }
 
 impl WeightStore {
-    /// Loads all tensors, with the names of the model. Floats and quantized tensors are converted to `dtype` (F32, F16
-    /// or BF16), if it is given; sparse tensors become dense ones. Their bytes are copied out of the loader's buffers
-    /// once, one tensor at a time. The store keeps them until it is dropped. Drop the future to stop the load.
+    /// Loads all tensors, with the names of the model. Sparse tensors become dense ones. The store keeps their bytes
+    /// until it is dropped. Drop the future to stop the load.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a dtype that burn does not have; the errors of [`Loader::tensors`].
-    pub async fn load<S: ModelSource>(
-        loader: &Rc<Loader<S>>,
-        dtype: Option<Dtype>,
-        progress: Rc<dyn Progress>,
-    ) -> Result<Self> {
-        let request = TensorsRequest::default().with_dtype(dtype).with_dense(true);
-        let mut loads = pin!(loader.tensors_with(request, progress).await?);
+    /// `UNSUPPORTED` for a dtype that burn does not have; the errors of [`Model::stream`].
+    pub async fn load(model: &Model) -> Result<Self> {
+        WeightStore::load_request(model, StreamRequest::new()).await
+    }
+
+    /// Like [`WeightStore::load`], but converts floats and quantized tensors to F32, F16 or BF16 while they arrive.
+    ///
+    /// # Errors
+    /// Those of [`WeightStore::load`].
+    pub async fn load_as(model: &Model, dtype: Dtype) -> Result<Self> {
+        WeightStore::load_request(model, StreamRequest::new().dtype(dtype)).await
+    }
+
+    async fn load_request(model: &Model, request: StreamRequest) -> Result<Self> {
+        let mut loads = model.stream(request.dense());
         let mut tensors = BTreeMap::new();
         while let Some(loaded) = loads.next().await {
             let tensor = resident(loaded?)?;
@@ -49,12 +50,27 @@ impl WeightStore {
         Ok(WeightStore::new(tensors))
     }
 
-    /// Takes the tensors of files. Each is read when it is applied, and not kept. `dtype` as for [`WeightStore::load`].
+    /// Takes the tensors of a model. Each is read when it is applied, and not kept.
     ///
     /// # Errors
     /// `UNSUPPORTED` for a dtype that burn does not have. Errors of reading are in [`ApplyResult::errors`].
-    pub fn read(reader: &Arc<Reader>, dtype: Option<&Dtype>) -> Result<Self> {
-        let tensors = reader.tensors().iter().map(|tensor| Ok((tensor.name.clone(), deferred(reader, tensor, dtype)?)));
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn read(model: &blocking::Model) -> Result<Self> {
+        WeightStore::deferred(model, None)
+    }
+
+    /// Like [`WeightStore::read`], but converts floats and quantized tensors to F32, F16 or BF16.
+    ///
+    /// # Errors
+    /// Those of [`WeightStore::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn read_as(model: &blocking::Model, dtype: Dtype) -> Result<Self> {
+        WeightStore::deferred(model, Some(&dtype))
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn deferred(model: &blocking::Model, dtype: Option<&Dtype>) -> Result<Self> {
+        let tensors = model.tensors().iter().map(|tensor| Ok((tensor.name.clone(), deferred(model, tensor, dtype)?)));
         Ok(WeightStore::new(tensors.collect::<Result<_>>()?))
     }
 

@@ -9,17 +9,17 @@ use burn_core::tensor::Device;
 use burn_nn::{Linear, LinearConfig};
 use burn_store::{BurnpackStore, ModuleSnapshot};
 use std::path::PathBuf;
-use std::rc::Rc;
-use weightstream::loader::Options;
-use weightstream::native::RemoteReader;
+use weightstream::Model;
 use weightstream_burn::WeightStore;
 
 #[test]
 fn applies_weights_over_http_as_burn_applies_the_file() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/burnpack/bs021_module_linear.bpk");
     let url = http_server::start(std::fs::read(&path).unwrap());
-    let reader = RemoteReader::open(&format!("{url}/linear.bpk"), &[], Options::default()).unwrap();
-    let mut store = reader.run(async |loader| WeightStore::load(&loader, None, Rc::new(())).await).unwrap();
+    let mut store = futures::executor::block_on(async {
+        let model = Model::open(format!("{url}/linear.bpk")).await.unwrap();
+        WeightStore::load(&model).await.unwrap()
+    });
 
     let [mut loaded, mut expected] = [(); 2].map(|()| LinearConfig::new(5, 7).init(&Device::default()));
     loaded.load_from(&mut store).unwrap();

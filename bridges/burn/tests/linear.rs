@@ -7,13 +7,8 @@ use burn_nn::{Linear, LinearConfig};
 use burn_store::{BurnpackStore, KeyRemapper, ModuleSnapshot, PathFilter, PyTorchToBurnAdapter};
 use futures::executor::block_on;
 use std::path::PathBuf;
-use std::rc::Rc;
-use std::sync::Arc;
 use weightstream::ErrorKind;
-use weightstream::dtype::Dtype;
-use weightstream::loader::{Loader, Options};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
+use weightstream::blocking::Model;
 use weightstream_burn::WeightStore;
 
 const INPUTS: usize = 5;
@@ -40,11 +35,13 @@ fn expected() -> (Vec<f32>, Vec<f32>) {
     values(&layer)
 }
 
-fn loaded(name: &str, bytes: Vec<u8>, dtype: Option<Dtype>) -> WeightStore {
+fn loaded(name: &str, bytes: Vec<u8>) -> WeightStore {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
     block_on(async {
-        let source = MemorySource::new(vec![(name.to_owned(), bytes.into())]).unwrap();
-        let loader = Rc::new(Loader::open(source, Options::default()).await.unwrap());
-        WeightStore::load(&loader, dtype, Rc::new(())).await.unwrap()
+        let model = weightstream::Model::open(path).await.unwrap();
+        WeightStore::load(&model).await.unwrap()
     })
 }
 
@@ -65,9 +62,8 @@ fn without_prefix() -> KeyRemapper {
 
 #[test]
 fn applies_burnpack_as_burn_does() {
-    let reader = Arc::new(Reader::open(fixture()).unwrap());
-    let stores =
-        [WeightStore::read(&reader, None).unwrap(), loaded("linear.bpk", std::fs::read(fixture()).unwrap(), None)];
+    let model = Model::open(fixture()).unwrap();
+    let stores = [WeightStore::read(&model).unwrap(), loaded("linear.bpk", std::fs::read(fixture()).unwrap())];
     for mut store in stores {
         let mut layer = layer();
         let result = layer.load_from(&mut store).unwrap();
@@ -78,8 +74,8 @@ fn applies_burnpack_as_burn_does() {
 
 #[test]
 fn applies_safetensors_of_pytorch_with_the_remapping_and_adapter_of_burn() {
-    let reader = Arc::new(Reader::from_bytes(vec![("model.safetensors".to_owned(), safetensors())]).unwrap());
-    for store in [WeightStore::read(&reader, None).unwrap(), loaded("model.safetensors", safetensors(), None)] {
+    let model = Model::from_bytes([("model.safetensors", safetensors())]).unwrap();
+    for store in [WeightStore::read(&model).unwrap(), loaded("model.safetensors", safetensors())] {
         let mut store = store.with_remapping(&without_prefix()).unwrap().with_adapter(PyTorchToBurnAdapter);
         let mut layer = layer();
         layer.load_from(&mut store).unwrap();
@@ -89,7 +85,7 @@ fn applies_safetensors_of_pytorch_with_the_remapping_and_adapter_of_burn() {
 
 #[test]
 fn reports_missing_and_unused_tensors() {
-    let mut store = loaded("model.safetensors", safetensors(), None);
+    let mut store = loaded("model.safetensors", safetensors());
     let mut layer = layer();
     let error = layer.load_from(&mut store).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
@@ -102,7 +98,7 @@ fn reports_missing_and_unused_tensors() {
 #[test]
 fn applies_only_what_passes_the_filter() {
     let bytes = std::fs::read(fixture()).unwrap();
-    let mut store = loaded("linear.bpk", bytes, None).with_filter(PathFilter::new().with_full_path("bias"));
+    let mut store = loaded("linear.bpk", bytes).with_filter(PathFilter::new().with_full_path("bias"));
     let mut layer = layer();
     let weight = values(&layer).0;
     let result = layer.load_from(&mut store).unwrap();
@@ -113,12 +109,12 @@ fn applies_only_what_passes_the_filter() {
 #[test]
 fn refuses_two_tensors_of_one_name() {
     let same = KeyRemapper::new().add_pattern("^.*$", "weight").unwrap();
-    let error = loaded("model.safetensors", safetensors(), None).with_remapping(&same).unwrap_err();
+    let error = loaded("model.safetensors", safetensors()).with_remapping(&same).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }
 
 #[test]
 fn refuses_to_save() {
-    let mut store = loaded("model.safetensors", safetensors(), None);
+    let mut store = loaded("model.safetensors", safetensors());
     assert_eq!(layer().save_into(&mut store).unwrap_err().kind, ErrorKind::Unsupported);
 }

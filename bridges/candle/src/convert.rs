@@ -3,74 +3,49 @@
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Device, Tensor};
 use std::borrow::Cow;
-use weightstream::dtype::{Dtype, element_count};
-use weightstream::source::Buffer;
-use weightstream::{Error, ErrorKind, Result};
+use weightstream::{Dtype, Error, ErrorKind, LoadedTensor, Result};
 
 /// The largest alignment of candle's elements and quantized blocks.
-const ALIGNMENT: u64 = 8;
+const ALIGNMENT: usize = 8;
 
-/// The bytes of one tensor, aligned for its elements. candle panics on quantized blocks that are not aligned.
-pub(crate) struct AlignedBytes {
-    memory: Vec<u8>,
-    start: u64,
-    filled: u64,
+/// Copies the bytes into a tensor.
+///
+/// # Errors
+/// `UNSUPPORTED` if candle has no such dtype; errors of candle.
+pub(crate) fn to_tensor(loaded: LoadedTensor, device: &Device) -> Result<Tensor> {
+    let to = candle_dtype(loaded.dtype()).ok_or_else(|| unsupported(loaded.dtype()))?;
+    let shape = dimensions(loaded.shape())?;
+    with_aligned(loaded, |bytes| Tensor::from_raw_buffer(bytes, to, &shape, device).map_err(of_candle))
 }
 
-impl AlignedBytes {
-    /// Allocates memory for a dense tensor.
-    ///
-    /// # Errors
-    /// `LIMIT` if there is not enough memory; `UNSUPPORTED` if elements of the dtype have no known size.
-    pub(crate) fn allocate(dtype: &Dtype, shape: &[u64]) -> Result<Self> {
-        let length = dtype.byte_length(element_count(shape)?)?.ok_or_else(|| unsupported(dtype))?;
-        let padded = length.checked_add(ALIGNMENT).ok_or_else(|| {
-            Error::new(ErrorKind::Limit, format!("a tensor of {length} bytes does not fit into the address space"))
-        })?;
-        let mut memory = Vec::<u8>::allocate(padded)?;
-        let start = memory.as_ptr().align_offset(ALIGNMENT as usize).min(ALIGNMENT as usize);
-        // Ends the memory where the tensor ends, so that bytes beyond are refused.
-        memory.truncate(usize::try_from(length).unwrap_or(usize::MAX).saturating_add(start));
-        Ok(AlignedBytes { memory, start: start as u64, filled: 0 })
-    }
+/// Copies the bytes into a quantized tensor.
+///
+/// # Errors
+/// `UNSUPPORTED` if candle has no such quantized type; errors of candle.
+pub(crate) fn to_qtensor(loaded: LoadedTensor, device: &Device) -> Result<QTensor> {
+    let to = ggml_dtype(loaded.dtype()).ok_or_else(|| unsupported(loaded.dtype()))?;
+    let shape = dimensions(loaded.shape())?;
+    with_aligned(loaded, |bytes| {
+        let storage = QStorage::from_data(Cow::Borrowed(bytes), device, to).map_err(of_candle)?;
+        QTensor::new(storage, shape).map_err(of_candle)
+    })
+}
 
-    /// Appends the next bytes.
-    ///
-    /// # Errors
-    /// `INTERNAL` if there are more bytes than the tensor has.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<()> {
-        self.memory.write(self.start.saturating_add(self.filled), piece)?;
-        self.filled = self.filled.saturating_add(piece.len() as u64);
-        Ok(())
+/// Passes on the bytes of a tensor, aligned for its elements: candle panics on quantized blocks that are not.
+fn with_aligned<T>(loaded: LoadedTensor, make: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    let bytes = loaded.into_bytes()?;
+    let start = bytes.as_ptr().align_offset(ALIGNMENT);
+    if start == 0 {
+        return make(&bytes);
     }
-
-    /// Copies the bytes into a tensor.
-    ///
-    /// # Errors
-    /// `UNSUPPORTED` if candle has no such dtype; errors of candle.
-    pub(crate) fn into_tensor(self, dtype: &Dtype, shape: &[u64], device: &Device) -> Result<Tensor> {
-        let to = candle_dtype(dtype).ok_or_else(|| unsupported(dtype))?;
-        Tensor::from_raw_buffer(self.complete()?, to, &dimensions(shape)?, device).map_err(of_candle)
-    }
-
-    /// Copies the bytes into a quantized tensor.
-    ///
-    /// # Errors
-    /// `UNSUPPORTED` if candle has no such quantized type; errors of candle.
-    pub(crate) fn into_qtensor(self, dtype: &Dtype, shape: &[u64], device: &Device) -> Result<QTensor> {
-        let to = ggml_dtype(dtype).ok_or_else(|| unsupported(dtype))?;
-        let storage = QStorage::from_data(Cow::Borrowed(self.complete()?), device, to).map_err(of_candle)?;
-        QTensor::new(storage, dimensions(shape)?).map_err(of_candle)
-    }
-
-    fn complete(&self) -> Result<&[u8]> {
-        let bytes = usize::try_from(self.start).ok().and_then(|start| self.memory.get(start..)).unwrap_or_default();
-        if bytes.len() as u64 != self.filled {
-            let what = format!("{} of the tensor's {} bytes arrived", self.filled, bytes.len());
-            return Err(Error::new(ErrorKind::Internal, what));
-        }
-        Ok(bytes)
-    }
+    let no_memory = |_| Error::new(ErrorKind::Limit, format!("{} bytes cannot be allocated", bytes.len()));
+    let mut moved = Vec::new();
+    moved.try_reserve_exact(bytes.len().saturating_add(ALIGNMENT)).map_err(no_memory)?;
+    let start = moved.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    moved.resize(start, 0);
+    moved.extend_from_slice(&bytes);
+    drop(bytes);
+    make(moved.get(start..).unwrap_or_default())
 }
 
 /// The dtype of weightstream for one that floats are converted to.

@@ -1,10 +1,9 @@
 //! Which tensors to load, their names in candle, and their device.
 
-use candle_core::Device;
+use candle_core::{DType, Device};
 use std::collections::HashMap;
 use std::fmt;
-use weightstream::index::Tensor;
-use weightstream::{Error, ErrorKind, Result};
+use weightstream::{Error, ErrorKind, Result, Tensor};
 
 type Names<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
 
@@ -19,19 +18,40 @@ type Names<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
 /// ```
 pub struct Request<'a> {
     pub(crate) device: Device,
+    pub(crate) dtype: Option<DType>,
     names: Names<'a>,
 }
 
 impl<'a> Request<'a> {
     /// All tensors with their own names, on `device`.
     pub fn new(device: &Device) -> Self {
-        Request { device: device.clone(), names: Box::new(|name| Some(name.to_owned())) }
+        Request { device: device.clone(), dtype: None, names: Box::new(|name| Some(name.to_owned())) }
+    }
+
+    /// Converts floats and quantized tensors to F32, F16 or BF16 while they arrive.
+    #[must_use]
+    pub fn with_dtype(self, dtype: DType) -> Self {
+        Request { dtype: Some(dtype), ..self }
     }
 
     /// Maps the name of a tensor in the file to its name in candle. A tensor without one is not read.
     #[must_use]
     pub fn with_names(self, names: impl Fn(&str) -> Option<String> + 'a) -> Self {
         Request { names: Box::new(names), ..self }
+    }
+
+    /// Checks that no conversion is requested of tensors that stay in the blocks of the file.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`.
+    pub(crate) fn check_stored(&self) -> Result<()> {
+        match self.dtype {
+            None => Ok(()),
+            Some(_) => {
+                let error = Error::new(ErrorKind::InvalidArgument, "quantized tensors are not converted");
+                Err(error.advise("Leave out Request::with_dtype, or load tensors that are not quantized."))
+            }
+        }
     }
 
     /// The names in candle of the wanted tensors, by their names in the file.

@@ -1,28 +1,21 @@
-//! Weights from the fixtures of weightstream: the same tensors through the async loader and from files.
+//! Weights from the fixtures of weightstream: the same tensors through the asynchronous and the blocking model.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 use candle_core::{DType, Device, Tensor};
 use futures::executor::block_on;
 use std::collections::HashMap;
-use std::fs;
 use std::path::PathBuf;
-use std::rc::Rc;
 use weightstream::ErrorKind;
-use weightstream::loader::{Loader, Options};
-use weightstream::native::Reader;
-use weightstream::progress::Progress;
-use weightstream::source::memory::MemorySource;
-use weightstream_candle::{Request, qtensors, read_qtensors, read_tensors, read_var_builder, tensors};
+use weightstream::blocking::Model;
+use weightstream_candle::{Request, blocking, qtensors, tensors};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(name)
 }
 
-async fn open(name: &str) -> Rc<Loader<MemorySource>> {
-    let bytes = fs::read(fixture(name)).unwrap();
-    let source = MemorySource::new(vec![(name.rsplit('/').next().unwrap().to_owned(), bytes.into())]).unwrap();
-    Rc::new(Loader::open(source, Options::default()).await.unwrap())
+async fn open(name: &str) -> weightstream::Model {
+    weightstream::Model::open(fixture(name)).await.unwrap()
 }
 
 fn bytes_of(tensor: &Tensor) -> Vec<u8> {
@@ -45,9 +38,9 @@ fn loads_the_same_tensors_as_candles_own_reader() {
     for name in ["safetensors/basic.safetensors", "safetensors/big.safetensors", "safetensors/shapes.safetensors"] {
         let expected = candle_core::safetensors::load(fixture(name), &Device::Cpu).unwrap();
         let request = Request::new(&Device::Cpu);
-        let read = read_tensors(&Reader::open(fixture(name)).unwrap(), None, &request, &()).unwrap();
+        let read = blocking::tensors(&Model::open(fixture(name)).unwrap(), &request).unwrap();
         same(&expected, &read);
-        let loaded = block_on(async { tensors(&open(name).await, None, &request, Rc::new(())).await.unwrap() });
+        let loaded = block_on(async { tensors(&open(name).await, &request).await.unwrap() });
         same(&expected, &loaded);
     }
 }
@@ -55,10 +48,10 @@ fn loads_the_same_tensors_as_candles_own_reader() {
 #[test]
 fn converts_floats_to_the_requested_dtype() {
     let name = "safetensors/basic.safetensors";
-    let reader = Reader::open(fixture(name)).unwrap();
-    let request = Request::new(&Device::Cpu);
-    let read = read_tensors(&reader, Some(DType::F16), &request, &()).unwrap();
-    let loaded = block_on(async { tensors(&open(name).await, Some(DType::F16), &request, Rc::new(())).await.unwrap() });
+    let model = Model::open(fixture(name)).unwrap();
+    let request = Request::new(&Device::Cpu).with_dtype(DType::F16);
+    let read = blocking::tensors(&model, &request).unwrap();
+    let loaded = block_on(async { tensors(&open(name).await, &request).await.unwrap() });
     same(&read, &loaded);
     for (name, tensor) in candle_core::safetensors::load(fixture(name), &Device::Cpu).unwrap() {
         let is_float = tensor.dtype().is_float();
@@ -74,14 +67,14 @@ const QUANTIZED: [&str; 12] =
 #[test]
 fn loads_quantized_tensors_in_the_blocks_of_the_file() {
     let name = "gguf/quant.gguf";
-    let reader = Reader::open(fixture(name)).unwrap();
-    let wanted = |name: &str| QUANTIZED.contains(&reader.tensor(name).unwrap().dtype.name()).then(|| name.to_owned());
+    let model = Model::open(fixture(name)).unwrap();
+    let wanted = |name: &str| QUANTIZED.contains(&model.tensor(name).unwrap().dtype.name()).then(|| name.to_owned());
     let request = Request::new(&Device::Cpu).with_names(wanted);
-    let read = read_qtensors(&reader, &request, &()).unwrap();
-    let loaded = block_on(async { qtensors(&open(name).await, &request, Rc::new(())).await.unwrap() });
+    let read = blocking::qtensors(&model, &request).unwrap();
+    let loaded = block_on(async { qtensors(&open(name).await, &request).await.unwrap() });
     assert_eq!((read.len(), loaded.len()), (QUANTIZED.len(), QUANTIZED.len()));
     for (name, tensor) in &read {
-        let bytes = reader.tensor_slice(name).unwrap();
+        let bytes = model.tensor_slice(name).unwrap();
         assert_eq!(tensor.data().unwrap(), bytes, "{name}");
         assert_eq!(loaded[name].data().unwrap(), bytes, "{name}");
     }
@@ -89,11 +82,12 @@ fn loads_quantized_tensors_in_the_blocks_of_the_file() {
 
 #[test]
 fn candle_decodes_quantized_tensors_to_the_values_of_weightstream() {
-    let reader = Reader::open(fixture("gguf/quant.gguf")).unwrap();
-    let wanted = |name: &str| QUANTIZED.contains(&reader.tensor(name).unwrap().dtype.name()).then(|| name.to_owned());
+    let model = Model::open(fixture("gguf/quant.gguf")).unwrap();
+    let wanted = |name: &str| QUANTIZED.contains(&model.tensor(name).unwrap().dtype.name()).then(|| name.to_owned());
     let request = Request::new(&Device::Cpu).with_names(wanted);
-    let floats = read_tensors(&reader, Some(DType::F32), &request, &()).unwrap();
-    for (name, tensor) in read_qtensors(&reader, &request, &()).unwrap() {
+    let as_floats = Request::new(&Device::Cpu).with_names(wanted).with_dtype(DType::F32);
+    let floats = blocking::tensors(&model, &as_floats).unwrap();
+    for (name, tensor) in blocking::qtensors(&model, &request).unwrap() {
         let decoded = tensor.dequantize(&Device::Cpu).unwrap();
         assert_eq!(decoded.dims(), floats[&name].dims(), "{name}");
         let values = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
@@ -105,17 +99,17 @@ fn candle_decodes_quantized_tensors_to_the_values_of_weightstream() {
 
 #[test]
 fn refuses_a_dtype_that_candle_does_not_have() {
-    let reader = Reader::open(fixture("safetensors/alltypes.safetensors")).unwrap();
-    let error = read_tensors(&reader, None, &Request::new(&Device::Cpu), &()).unwrap_err();
+    let model = Model::open(fixture("safetensors/alltypes.safetensors")).unwrap();
+    let error = blocking::tensors(&model, &Request::new(&Device::Cpu)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
     assert!(error.to_string().contains("candle has no tensors"), "{error}");
 }
 
 #[test]
 fn renames_tensors_and_leaves_others_out() {
-    let reader = Reader::open(fixture("safetensors/alltypes.safetensors")).unwrap();
+    let model = Model::open(fixture("safetensors/alltypes.safetensors")).unwrap();
     let names = |name: &str| name.strip_prefix("types.f").map(|width| format!("float.{width}"));
-    let read = read_tensors(&reader, None, &Request::new(&Device::Cpu).with_names(names), &()).unwrap();
+    let read = blocking::tensors(&model, &Request::new(&Device::Cpu).with_names(names)).unwrap();
     let mut names: Vec<_> = read.into_keys().collect();
     names.sort();
     assert_eq!(names, ["float.16", "float.32", "float.64"]);
@@ -123,28 +117,22 @@ fn renames_tensors_and_leaves_others_out() {
 
 #[test]
 fn refuses_to_convert_to_integers() {
-    let reader = Reader::open(fixture("safetensors/basic.safetensors")).unwrap();
-    let error = read_var_builder(&reader, DType::I64, &Request::new(&Device::Cpu), &()).err().unwrap();
+    let model = Model::open(fixture("safetensors/basic.safetensors")).unwrap();
+    let error = blocking::var_builder(&model, DType::I64, &Request::new(&Device::Cpu)).err().unwrap();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }
 
 #[test]
 fn refuses_two_tensors_of_one_name() {
-    let reader = Reader::open(fixture("safetensors/basic.safetensors")).unwrap();
+    let model = Model::open(fixture("safetensors/basic.safetensors")).unwrap();
     let request = Request::new(&Device::Cpu).with_names(|_| Some("weight".to_owned()));
-    let error = read_tensors(&reader, None, &request, &()).unwrap_err();
+    let error = blocking::tensors(&model, &request).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }
 
 #[test]
-fn stops_when_the_progress_cancels() {
-    struct Cancelled;
-    impl Progress for Cancelled {
-        fn is_cancelled(&self) -> bool {
-            true
-        }
-    }
-    let reader = Reader::open(fixture("safetensors/basic.safetensors")).unwrap();
-    let error = read_tensors(&reader, None, &Request::new(&Device::Cpu), &Cancelled).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Closed);
+fn refuses_to_convert_quantized_tensors() {
+    let model = Model::open(fixture("gguf/quant.gguf")).unwrap();
+    let error = blocking::qtensors(&model, &Request::new(&Device::Cpu).with_dtype(DType::F32)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }

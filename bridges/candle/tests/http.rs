@@ -7,18 +7,17 @@ mod http_server;
 
 use candle_core::{DType, Device, Tensor};
 use std::path::PathBuf;
-use std::rc::Rc;
-use weightstream::loader::{Loader, Options};
-use weightstream::source::http::HttpSource;
+use weightstream::Model;
 use weightstream_candle::{Request, var_builder};
 
-#[tokio::test]
-async fn loads_the_same_tensors_over_http_as_candles_own_reader() {
+#[test]
+fn loads_the_same_tensors_over_http_as_candles_own_reader() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/safetensors/big.safetensors");
     let url = http_server::start(std::fs::read(&path).unwrap());
-    let source = HttpSource::new(&format!("{url}/big.safetensors"), &[]).unwrap();
-    let loader = Rc::new(Loader::open(source, Options::default()).await.unwrap());
-    let weights = var_builder(&loader, DType::F32, &Request::new(&Device::Cpu), Rc::new(())).await.unwrap();
+    let weights = futures::executor::block_on(async {
+        let model = Model::open(format!("{url}/big.safetensors")).await.unwrap();
+        var_builder(&model, DType::F32, &Request::new(&Device::Cpu)).await.unwrap()
+    });
 
     let expected = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
     assert!(!expected.is_empty());

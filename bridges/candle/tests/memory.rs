@@ -6,11 +6,8 @@ use candle_core::{DType, Device};
 use futures::executor::block_on;
 use peak_alloc::PeakAlloc;
 use std::io::Write;
-use std::rc::Rc;
-use weightstream::loader::{Loader, Options};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
-use weightstream_candle::{Request, read_var_builder, var_builder};
+use weightstream::{OpenOptions, blocking::Model};
+use weightstream_candle::{Request, blocking, var_builder};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -41,21 +38,18 @@ fn holds_the_model_and_one_more_tensor() {
 
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
-    let reader = Reader::open(file.path()).unwrap();
-    let weights = read_var_builder(&reader, DType::F32, &Request::new(&Device::Cpu), &()).unwrap();
+    let model = Model::open(file.path()).unwrap();
+    let weights = blocking::var_builder(&model, DType::F32, &Request::new(&Device::Cpu)).unwrap();
     let peak = MEMORY.peak_usage() - before;
     assert!(weights.contains_tensor("t0"));
     assert!(peak >= TENSORS * TENSOR_BYTES && peak <= limit, "reading used {peak} bytes, more than {limit}");
-    drop((reader, weights));
+    drop((model, weights));
 
-    let bytes: Rc<[u8]> = std::fs::read(file.path()).unwrap().into();
-    let source = MemorySource::new(vec![("model.safetensors".to_owned(), bytes)]).unwrap();
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
-    let options = Options::default().with_concurrency(1);
     let weights = block_on(async {
-        let loader = Rc::new(Loader::open(source, options).await.unwrap());
-        var_builder(&loader, DType::F32, &Request::new(&Device::Cpu), Rc::new(())).await.unwrap()
+        let model = OpenOptions::new().concurrency(1).open(file.path()).await.unwrap();
+        var_builder(&model, DType::F32, &Request::new(&Device::Cpu)).await.unwrap()
     });
     let peak = MEMORY.peak_usage() - before;
     assert!(weights.contains_tensor("t0"));

@@ -6,12 +6,12 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format::Format;
-use weightstream::index::Metadata;
-use weightstream::native::read_file;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, TensorOrder, Writer};
+use weightstream::Dtype;
+use weightstream::internals::format::Format;
+use weightstream::internals::index::Metadata;
+use weightstream::internals::native::read_file;
+use weightstream::internals::write::{self, Compression, ConvertOptions, DigestAlgorithm, TensorOrder, Writer};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The maximum size of a metadata file. A config.json has a few kilobytes, a vocabulary a few megabytes.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
@@ -106,18 +106,18 @@ impl ConversionArguments {
         default_order: TensorOrder,
     ) -> Result<ConvertOptions> {
         Ok(ConvertOptions::default()
-            .with_format(self.format)
-            .with_format_version(self.format_version.clone())
-            .with_dtype(self.dtype.map(Dtype::from))
-            .with_compression(self.compress)
-            .with_digest(self.digest)
-            .with_alignment(self.align)
-            .with_max_shard_bytes(self.shard_size)
-            .with_order(self.order.as_deref().map(read_order).transpose()?.unwrap_or(default_order))
-            .with_metadata_first(self.metadata_first)
-            .with_metadata(self.metadata(input, format)?)
-            .with_omit_metadata(self.no_metadata)
-            .with_allow_loss(self.allow_loss))
+            .format(self.format)
+            .format_version(self.format_version.clone())
+            .dtype(self.dtype.map(Dtype::from))
+            .compression(self.compress)
+            .digest(self.digest)
+            .alignment(self.align)
+            .max_shard_bytes(self.shard_size)
+            .order(self.order.as_deref().map(read_order).transpose()?.unwrap_or(default_order))
+            .metadata_first(self.metadata_first)
+            .metadata(self.metadata(input, format)?)
+            .omit_metadata(self.no_metadata)
+            .allow_loss(self.allow_loss))
     }
 
     /// The metadata of the folder, replaced and extended by `--metadata`.

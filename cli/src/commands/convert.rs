@@ -10,9 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, Result};
-use weightstream::write::{self, Compression, ConvertOptions, Converted, Input, Sizes, TensorOrder};
+use weightstream::Dtype;
+use weightstream::internals::write::{self, Compression, ConvertOptions, Converted, Input, Sizes, TensorOrder};
+use weightstream::{Error, Result};
 
 /// Converts a model of any size to another format, with little memory.
 ///
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { input, output, conversion, force } = arguments;
     let format = conversion.format().or_else(|| write::format_of_name(&output));
-    let options = conversion.options(&input, format, TensorOrder::Source)?.with_keep_existing(!force);
+    let options = conversion.options(&input, format, TensorOrder::Source)?.keep_existing(!force);
     write(input.open()?.input(), &output, &options)
 }
 

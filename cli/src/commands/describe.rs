@@ -2,8 +2,8 @@
 
 use super::model::Model;
 use serde_json::{Map, Value, json};
-use weightstream::error::Result;
-use weightstream::index::{Component, DigestedBytes, Tensor};
+use weightstream::Result;
+use weightstream::internals::index::{Component, DigestedBytes, Tensor};
 
 /// Adds to the description of a component, for example its digest or its statistics.
 pub(super) type AddOfComponent<'a> = &'a mut dyn FnMut(&Component) -> Result<Map<String, Value>>;

@@ -2,10 +2,10 @@
 
 use super::progress::Bar;
 use super::warn;
-use weightstream::error::Result;
-use weightstream::index::{Component, Digest, Hasher, Tensor};
-use weightstream::progress::Progress;
-use weightstream::write::Input;
+use weightstream::Result;
+use weightstream::internals::index::{Component, Digest, Hasher, Tensor};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::Input;
 
 /// Warns of files whose digests were not compared, because only a small part of them was read.
 pub(super) fn warn_of(not_compared: &[String]) {

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::error::{Error, ErrorKind};
+use weightstream::{Error, ErrorKind};
 use weightstream_publish::object::ObjectSource;
 use weightstream_publish::{DownloadOptions, Downloaded, download_with};
 

@@ -8,8 +8,8 @@ use indicatif::DecimalBytes;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::error::{Error, ErrorKind};
-use weightstream::write::{ExtractOptions, extract_npy};
+use weightstream::internals::write::{ExtractOptions, extract_npy};
+use weightstream::{Error, ErrorKind};
 
 /// Writes one tensor as a NumPy array (.npy).
 ///
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         let error = error.advise("`extract` writes NumPy arrays: name the output `NAME.npy`.");
         return Err(error.in_file(&output.display().to_string()).into());
     }
-    let options = ExtractOptions::default().with_component(component).with_as_bytes(bytes).with_keep_existing(!force);
+    let options = ExtractOptions::default().component(component).as_bytes(bytes).keep_existing(!force);
     let model = place.open()?;
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_signals(&interrupted).map_err(Error::from)?;

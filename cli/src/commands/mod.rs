@@ -29,7 +29,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use terminal::{BAD, CHANGED, TerminalArguments, styled};
-use weightstream::error::Error;
+use weightstream::Error;
 use wording::in_options;
 
 /// Inspects, verifies, signs, compares, converts, extracts, publishes, downloads and serves files of model weights.

@@ -3,13 +3,13 @@
 use super::{Failure, warn};
 use std::ffi::OsString;
 use std::path::Path;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::hub::Hub;
-use weightstream::loader::{Options, SignedDigests};
-use weightstream::native::{Reader, RemoteReader, Verified, read_url};
-use weightstream::progress::Progress;
-use weightstream::source::http::HttpSource;
-use weightstream::write::Input;
+use weightstream::internals::hub::Hub;
+use weightstream::internals::loader::{Options, SignedDigests};
+use weightstream::internals::native::{Reader, RemoteReader, Verified, read_url};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::internals::write::Input;
+use weightstream::{Error, ErrorKind, Result};
 use weightstream_publish::object::ObjectSource;
 
 /// The arguments that select the model.

@@ -1,9 +1,9 @@
 //! The numbers of a tensor: its first values and their statistics.
 
 use serde_json::{Map, Value, json};
-use weightstream::dtype::Dtype;
-use weightstream::error::Result;
-use weightstream::write::cast::Cast;
+use weightstream::Dtype;
+use weightstream::Result;
+use weightstream::internals::write::cast::Cast;
 
 /// How many of the first values are shown.
 const SHOWN_VALUES: usize = 8;

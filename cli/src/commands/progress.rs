@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weightstream::progress::Progress;
+use weightstream::internals::progress::Progress;
 
 const SHOW_DELAY: Duration = Duration::from_secs(1);
 const DRAWS_PER_SECOND: u8 = 10;

@@ -4,7 +4,7 @@ use super::terminal::is_quiet;
 use super::{Failure, one_line};
 use std::io::{self, Write};
 use std::path::PathBuf;
-use weightstream::error::{Error, ErrorKind};
+use weightstream::{Error, ErrorKind};
 use weightstream_cli::serve::Server;
 
 /// Serves a folder on this machine, with Range requests, ETags and CORS headers.

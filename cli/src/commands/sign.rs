@@ -7,10 +7,10 @@ use super::{Failure, model};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weightstream::error::{Error, ErrorKind};
-use weightstream::native::read_file;
-use weightstream::signature::{MAX_BUNDLE_BYTES, PrivateKey, sign_folder};
-use weightstream::write::{check_output, write_output};
+use weightstream::internals::native::read_file;
+use weightstream::internals::signature::{MAX_BUNDLE_BYTES, PrivateKey, sign_folder};
+use weightstream::internals::write::{check_output, write_output};
+use weightstream::{Error, ErrorKind};
 
 /// A private key has some hundred bytes.
 const MAX_KEY_BYTES: u64 = 1 << 20;

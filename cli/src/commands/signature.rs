@@ -8,11 +8,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::loader::SignedDigests;
-use weightstream::names;
-use weightstream::native::read_file;
-use weightstream::signature::{self, MAX_BUNDLE_BYTES, PublicKey, Roots, Statement, Trust};
+use weightstream::internals::loader::SignedDigests;
+use weightstream::internals::names;
+use weightstream::internals::native::read_file;
+use weightstream::internals::signature::{self, MAX_BUNDLE_BYTES, PublicKey, Roots, Statement, Trust};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The options of signatures.
 #[derive(clap::Args)]

@@ -2,9 +2,9 @@
 
 use super::{Failure, convert, warn};
 use std::path::PathBuf;
-use weightstream::error::{Error, ErrorKind};
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, format_named};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{ConvertOptions, format_named};
+use weightstream::{Error, ErrorKind};
 
 /// Converts a model of an older APR version (APR1, or the layout that tools wrote as APR v2) to specified APR v2.
 ///
@@ -37,6 +37,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         warn(&format!("{file}: {warning}"));
     }
     let keep_existing = !arguments.force;
-    let options = ConvertOptions::default().with_format(Some(apr)).with_keep_existing(keep_existing);
+    let options = ConvertOptions::default().format(apr).keep_existing(keep_existing);
     convert::write(&reader, &arguments.new, &options)
 }

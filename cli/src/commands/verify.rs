@@ -3,8 +3,8 @@
 use super::signature::SignatureArguments;
 use super::terminal::{CHANGED, GOOD, inform, styled};
 use super::{Failure, count, model::ModelArguments, progress::Bar, warn};
-use weightstream::error::{Error, ErrorKind};
-use weightstream::native::Verified;
+use weightstream::internals::native::Verified;
+use weightstream::{Error, ErrorKind};
 
 /// Formats with valid dtypes that weightstream does not know. In others, an unknown dtype is probably damage.
 const OPEN_DTYPES: [&str; 3] = ["burnpack", "onnx", "ztensor"];

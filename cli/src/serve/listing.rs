@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::site::is_visible_name;
-use weightstream::names::encoded_segment;
+use weightstream::internals::names::encoded_segment;
 
 /// Lists the visible files and folders of `folder`.
 pub(super) fn of_folder(folder: &Path) -> io::Result<String> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use weightstream::names::{decoded, encoded_segment};
+use weightstream::internals::names::{decoded, encoded_segment};
 
 /// The mounted folders.
 pub(super) struct Site {

@@ -6,7 +6,7 @@ use super::server::{Reply, Server, answer};
 use super::{FILE, Folder, corpus};
 use serde_json::{Value, json};
 use std::fs;
-use weightstream::native::Reader;
+use weightstream::internals::native::Reader;
 
 fn folder() -> Folder {
     let folder = Folder::new();

@@ -4,9 +4,9 @@ use super::corpus;
 use std::rc::Rc;
 use std::sync::Arc;
 use weightstream::Result;
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::{Reader, RemoteReader, Verified};
-use weightstream::source::http::HttpSource;
+use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::native::{Reader, RemoteReader, Verified};
+use weightstream::internals::source::http::HttpSource;
 use weightstream_cli::serve::Server;
 
 #[test]

@@ -9,13 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use weightstream::ErrorKind;
-use weightstream::format::apr;
-use weightstream::native::Reader;
-use weightstream::progress::Progress;
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::internals::format::apr;
+use weightstream::internals::native::Reader;
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::{ConvertOptions, convert};
 
 fn two_shards() -> ConvertOptions {
-    ConvertOptions::default().with_format(Some(&apr::FORMAT)).with_max_shard_bytes(Some(60_000))
+    ConvertOptions::default().format(&apr::FORMAT).max_shard_bytes(60_000)
 }
 
 /// Builds a model whose second tensor cannot be decoded, which is detected only when it is read.

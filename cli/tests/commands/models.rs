@@ -9,11 +9,11 @@ use super::server::{Reply, Request, Server, answer};
 use std::fs;
 use std::process::Command;
 use std::rc::Rc;
-use weightstream::error::Result;
-use weightstream::loader::Options;
-use weightstream::native::RemoteReader;
-use weightstream::source::PartUrls;
-use weightstream::source::http::HttpSource;
+use weightstream::Result;
+use weightstream::internals::loader::Options;
+use weightstream::internals::native::RemoteReader;
+use weightstream::internals::source::PartUrls;
+use weightstream::internals::source::http::HttpSource;
 use weightstream_cli::serve;
 
 const KEY: &str = include_str!("../../../tests/docs/signing.key");

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::ErrorKind;
-use weightstream::progress::Progress;
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::{ConvertOptions, convert};
 
 const BEFORE: &[u8] = b"what was here before";
 
@@ -204,11 +204,11 @@ fn private_files_are_private_while_they_are_written() {
 
 #[test]
 fn files_created_during_the_conversion_are_kept() {
-    let options = ConvertOptions::default().with_keep_existing(true);
+    let options = ConvertOptions::default().keep_existing(true);
     for shard_size in [None, Some(60_000)] {
         let folder = folder();
         let progress = Meanwhile::new(|| drop(folder.write("out.apr", BEFORE)));
-        let options = options.clone().with_max_shard_bytes(shard_size);
+        let options = options.clone().max_shard_bytes(shard_size);
         let outcome = convert(&folder.open("m.safetensors"), &folder.path("out.apr"), &options, &progress);
         assert!(outcome.unwrap_err().what.contains("already exists"));
         assert_eq!(fs::read(folder.path("out.apr")).unwrap(), BEFORE);
@@ -321,7 +321,7 @@ fn odd_names_survive_publish_serve_and_download() {
     super::command::succeed(&folder, &["verify", &entry]);
     let server = weightstream_cli::serve::Server::new().mount("/", folder.0.path()).bind("127.0.0.1:0").unwrap();
     let server = server.spawn();
-    let url = format!("{}/{}", server.url(), weightstream::names::encoded(&entry));
+    let url = format!("{}/{}", server.url(), weightstream::internals::names::encoded(&entry));
     super::command::succeed(&folder, &["verify", &url]);
     super::command::succeed(&folder, &["download", &url, "copy"]);
     super::command::succeed(&folder, &["verify", &format!("copy/{odd}.apr")]);

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use weightstream::ErrorKind;
-use weightstream::native::Reader;
+use weightstream::internals::native::Reader;
 use weightstream_cli::serve;
 
 /// Long enough for a busy machine; blocking on a pipe would take forever.

@@ -7,9 +7,9 @@ use serde_json::json;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use weightstream::native::Reader;
-use weightstream::progress::Progress;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::native::Reader;
+use weightstream::internals::progress::Progress;
+use weightstream::internals::source::http::HttpSource;
 use weightstream_cli::serve::{Running, Server};
 use weightstream_publish::{Downloaded, download};
 

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use weightstream::format::aero;
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::internals::format::aero;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{ConvertOptions, convert};
 use weightstream_publish::PublishOptions;
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
@@ -57,8 +57,7 @@ pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> 
     let models = site.models()?;
     let folder = models.folder.path();
     let (one, other) = (folder.join("one"), folder.join("other"));
-    let options =
-        ConvertOptions::default().with_format(Some(&aero::FORMAT)).with_max_shard_bytes(Some(site.byte_length / 3));
+    let options = ConvertOptions::default().format(&aero::FORMAT).max_shard_bytes(site.byte_length / 3);
     fs::create_dir(&one)?;
     let converted = convert(&Reader::open(&site.weights)?, &one.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;
@@ -90,7 +89,7 @@ pub(super) fn finds_unchanged_tensors_of_a_revision(browser: &mut Chromium, site
     let [a, mut b] = large(site)?;
     let publish = |b: &[u8]| -> Result<()> {
         write_safetensors(&input, &[("a", &a), ("b", b)])?;
-        weightstream_publish::publish(&Reader::open(&input)?, destination, &PublishOptions::default(), &())?;
+        weightstream_publish::publish_with(&Reader::open(&input)?, destination, &PublishOptions::default(), &())?;
         Ok(())
     };
     publish(&b)?;
@@ -121,7 +120,7 @@ pub(super) fn copies_unchanged_parts_of_a_tensor(browser: &mut Chromium, site: &
     let [a, mut b] = large(site)?;
     let publish = |b: &[u8], options: &PublishOptions| -> Result<()> {
         write_safetensors(&input, &[("a", &a), ("b", b)])?;
-        weightstream_publish::publish(&Reader::open(&input)?, destination, options, &())?;
+        weightstream_publish::publish_with(&Reader::open(&input)?, destination, options, &())?;
         Ok(())
     };
     publish(&b, &PublishOptions::default())?;
@@ -160,7 +159,7 @@ pub(super) fn recovers_from_wrong_copies(browser: &mut Chromium, site: &Site) ->
     let [a, mut b] = large(site)?;
     let publish = |b: &[u8], options: &PublishOptions| -> Result<()> {
         write_safetensors(&input, &[("a", &a), ("b", b)])?;
-        weightstream_publish::publish(&Reader::open(&input)?, destination, options, &())?;
+        weightstream_publish::publish_with(&Reader::open(&input)?, destination, options, &())?;
         Ok(())
     };
     publish(&b, &PublishOptions::default())?;

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use weightstream::format::aero;
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, convert};
+use weightstream::internals::format::aero;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{ConvertOptions, convert};
 
 use super::cases::PROBE_BYTES;
 use super::{Site, TestCase, report};
@@ -62,8 +62,7 @@ fn names_by_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
 
 fn rejects_invalid_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
-    let options =
-        ConvertOptions::default().with_format(Some(&aero::FORMAT)).with_max_shard_bytes(Some(site.byte_length / 3));
+    let options = ConvertOptions::default().format(&aero::FORMAT).max_shard_bytes(site.byte_length / 3);
     let folder = models.folder.path();
     let converted = convert(&Reader::open(&site.weights)?, &folder.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;

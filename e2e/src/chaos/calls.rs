@@ -9,9 +9,9 @@ use anyhow::{Result, bail, ensure};
 use futures::future::{self, Either};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
-use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::retry::RetryPolicy;
-use weightstream::source::http::HttpSource;
+use weightstream::RetryPolicy;
+use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::internals::source::http::HttpSource;
 use weightstream::{Error, ErrorKind};
 
 use super::check::Check;
@@ -42,10 +42,17 @@ pub enum Call {
     File(String, Vec<Range<u64>>),
 }
 
+/// The retries of all calls, of the crate and of the page.
+const MAX_ATTEMPTS: u32 = 8;
+const BASE_DELAY_MS: u64 = 1;
+const MAX_DELAY_MS: u64 = 20;
+
 /// Consecutive calls on one loader.
 #[derive(Debug, Clone)]
 pub struct Calls {
     options: Options,
+    /// When a connection without data is closed and replaced.
+    stall_ms: u64,
     /// Each call, with the number of received bytes after which it is aborted, if any.
     calls: Vec<(Call, Option<u64>)>,
 }
@@ -64,11 +71,12 @@ pub struct Outcome {
 
 impl Calls {
     pub fn new(model: &Model, random: &mut Random) -> Self {
+        let stall_ms = random.pick(&[200, 400]).unwrap_or(400);
         let retry = RetryPolicy::default()
-            .with_max_attempts(8)
-            .with_base_delay_ms(1)
-            .with_max_delay_ms(20)
-            .with_stall_ms(random.pick(&[200, 400]).unwrap_or(400));
+            .max_attempts(MAX_ATTEMPTS)
+            .base_delay_ms(BASE_DELAY_MS)
+            .max_delay_ms(MAX_DELAY_MS)
+            .stall_ms(stall_ms);
         let options = Options::default()
             .with_concurrency(random.within(1..6) as usize)
             .with_coalesce_gap_bytes(random.pick(&[0, 4 << 10, 64 << 10]).unwrap_or(0))
@@ -78,7 +86,7 @@ impl Calls {
             let abort_after = random.percent(20).then(|| random.within(0..500_000));
             (Call::new(model, random), abort_after)
         });
-        Calls { options, calls: calls.collect() }
+        Calls { options, stall_ms, calls: calls.collect() }
     }
 
     /// The same calls without aborts.
@@ -89,16 +97,16 @@ impl Calls {
 
     /// The options and the calls as JSON for a page, which aborts calls after a time in milliseconds.
     pub fn for_a_page(&self) -> (Value, Value) {
-        let Options { concurrency, coalesce_gap_bytes, max_memory_bytes, retry, .. } = &self.options;
+        let Options { concurrency, coalesce_gap_bytes, max_memory_bytes, .. } = &self.options;
         let options = json!({
             "concurrency": concurrency,
             "coalesceGap": coalesce_gap_bytes,
             "maxMemory": max_memory_bytes,
             "retry": {
-                "attempts": retry.max_attempts,
-                "baseDelay": retry.base_delay_ms,
-                "maxDelay": retry.max_delay_ms,
-                "stallTimeout": retry.stall_ms,
+                "attempts": MAX_ATTEMPTS,
+                "baseDelay": BASE_DELAY_MS,
+                "maxDelay": MAX_DELAY_MS,
+                "stallTimeout": self.stall_ms,
             },
         });
         let call = |(call, abort_after): &(Call, Option<u64>)| {

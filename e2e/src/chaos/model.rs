@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use serde_json::{Map, json};
-use weightstream::format::Format;
-use weightstream::index::Metadata;
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
+use weightstream::internals::format::Format;
+use weightstream::internals::index::Metadata;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
 
 use super::random::Random;
 
@@ -67,20 +67,26 @@ impl Model {
         let dtypes: &[&'static str] = if random.percent(50) { &["F32"] } else { &["F32", "I64", "U8", "BF16"] };
         let first = tensors(random, dtypes);
         let total: u64 = first.values().map(|tensor| tensor.bytes.len() as u64).sum();
-        let mut options = ConvertOptions::default()
-            .with_format(Some(format))
-            .with_compression(random.pick(&compressions).unwrap_or_default())
-            .with_digest(random.pick(&digests).filter(|_| random.percent(50)))
-            .with_metadata(metadata())
-            .with_max_shard_bytes(random.percent(40).then(|| total / random.within(2..6) + 100_000));
+        let compression = random.pick(&compressions).unwrap_or_default();
+        let digest = random.pick(&digests).filter(|_| random.percent(50));
+        let options = ConvertOptions::default()
+            .format(format)
+            .compression(compression)
+            .digest(digest)
+            .metadata(metadata())
+            .max_shard_bytes(random.percent(40).then(|| total / random.within(2..6) + 100_000));
         let second = other_bytes(random, &first);
         if let Ok(model) = write_versions(&[first, second], format, &options) {
-            return Ok(model);
+            return Ok(model.described(&format!("{compression:?}, digest {digest:?}")));
         }
         let first = tensors(random, &["F32"]);
         let second = other_bytes(random, &first);
-        options = ConvertOptions::default().with_format(Some(format)).with_metadata(metadata());
-        write_versions(&[first, second], format, &options)
+        let options = ConvertOptions::default().format(format).metadata(metadata());
+        Ok(write_versions(&[first, second], format, &options)?.described("as the format is by default"))
+    }
+
+    fn described(self, how: &str) -> Self {
+        Model { name: format!("{}, {how}", self.name), ..self }
     }
 }
 
@@ -164,8 +170,7 @@ fn write_versions(
         Ok(Version { files, tensors: tensors.clone() })
     };
     let versions = [written(&versions[0])?, written(&versions[1])?];
-    let ConvertOptions { compression, digest, .. } = options;
-    let name = format!("{}, {compression:?}, digest {digest:?}, {} files", format.name, versions[0].files.len());
+    let name = format!("{}, {} files", format.name, versions[0].files.len());
     Ok(Model { name, entry, versions })
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use anyhow::Result;
 use weightstream::Error;
-use weightstream::loader::RemoteFile;
-use weightstream::retry::RetryPolicy;
-use weightstream::source::http::HttpSource;
+use weightstream::RetryPolicy;
+use weightstream::internals::loader::RemoteFile;
+use weightstream::internals::source::http::HttpSource;
 
 use super::check::FileCheck;
 use super::model::Model;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Map, json};
-use weightstream::dtype::Dtype;
-use weightstream::native::Reader;
-use weightstream::signature::{self, PrivateKey};
-use weightstream::write::{self, ConvertOptions};
+use weightstream::Dtype;
+use weightstream::internals::native::Reader;
+use weightstream::internals::signature::{self, PrivateKey};
+use weightstream::internals::write::{self, ConvertOptions};
 
 /// The paths of the model, in the format of their extension. Those of other hosts are below `sites/`.
 const MODELS: [&str; 7] = [
@@ -83,7 +83,7 @@ fn sign(folder: &Path, model: &Path) -> Result<()> {
 
 /// The model has no metadata, which GGUF should have.
 fn quantized() -> ConvertOptions {
-    ConvertOptions::default().with_dtype(Some(Dtype::Q4_0)).with_allow_loss(true)
+    ConvertOptions::default().dtype(Dtype::Q4_0).allow_loss(true)
 }
 
 /// The path of a file whose folder exists.

@@ -9,8 +9,8 @@ use data_encoding::HEXLOWER;
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use weightstream::native::Reader;
-use weightstream::write::{self, ConvertOptions};
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, ConvertOptions};
 use weightstream_cli::serve::{Running, Server};
 
 /// The name of the file.

@@ -8,8 +8,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
-use weightstream::error::ErrorKind;
-use weightstream::signature::{self, Roots, Trust};
+use weightstream::ErrorKind;
+use weightstream::internals::signature::{self, Roots, Trust};
 
 use super::{LIMIT, Page, Reference, Signed, check, with};
 use crate::engine::Engine;

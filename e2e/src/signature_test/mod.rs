@@ -14,8 +14,8 @@ use data_encoding::BASE64;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use weightstream::error::ErrorKind;
-use weightstream::signature::{self, PrivateKey, PublicKey, Roots, Trust};
+use weightstream::ErrorKind;
+use weightstream::internals::signature::{self, PrivateKey, PublicKey, Roots, Trust};
 use weightstream_cli::serve::Server;
 
 use crate::cases;

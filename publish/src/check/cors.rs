@@ -4,7 +4,7 @@ use super::finding::{Severity, Sheet};
 use super::probe::{Exchange, Prober, joined, shown};
 use reqwest::header::{self, HeaderMap, HeaderName};
 use reqwest::{Method, Url};
-use weightstream::error::Result;
+use weightstream::Result;
 
 const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");

@@ -21,10 +21,10 @@ use finding::Sheet;
 use probe::Prober;
 use reqwest::Url;
 use tokio::runtime::Builder;
-use weightstream::error::Result;
-use weightstream::loader::Options;
-use weightstream::native::RemoteReader;
-use weightstream::source::http::HttpSource;
+use weightstream::Result;
+use weightstream::internals::loader::Options;
+use weightstream::internals::native::RemoteReader;
+use weightstream::internals::source::http::HttpSource;
 
 /// What [`check`] found.
 #[derive(Debug, Clone)]

@@ -3,10 +3,10 @@
 use super::CheckOptions;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url, Version};
-use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::internals::http::{
     MAX_REDIRECTS, checked_headers, client, network_error, parse_url, redirect_target,
 };
+use weightstream::{Error, ErrorKind, Result};
 
 /// Bytes read of a body: more than any requested range, so that a longer body is detected.
 const MAX_BODY: usize = 4096;

@@ -3,7 +3,7 @@
 use super::finding::{Severity, Sheet};
 use super::probe::{Exchange, Prober};
 use reqwest::{Url, header};
-use weightstream::error::Result;
+use weightstream::Result;
 use weightstream::internals::answer::parse_content_range;
 
 const WIDTH: u64 = 64;

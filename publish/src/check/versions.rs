@@ -3,7 +3,7 @@
 use super::finding::{Severity, Sheet};
 use super::probe::{Exchange, Prober};
 use reqwest::{Method, Url, header};
-use weightstream::error::Result;
+use weightstream::Result;
 
 pub(super) async fn check(
     prober: &Prober,

@@ -6,16 +6,16 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Digest;
 use weightstream::internals::codec::digest::Hasher;
+use weightstream::internals::index::Digest;
+use weightstream::internals::loader::RemoteFile;
 use weightstream::internals::output::PartialFile;
+use weightstream::internals::progress::Progress;
 use weightstream::internals::publication::Publication;
 use weightstream::internals::regular_file::{self, Opened};
-use weightstream::loader::RemoteFile;
-use weightstream::progress::Progress;
-use weightstream::retry::RetryPolicy;
-use weightstream::source::ModelSource;
+use weightstream::internals::retry::RetryPolicy;
+use weightstream::internals::source::ModelSource;
+use weightstream::{Error, ErrorKind, Result};
 
 /// The number of bytes that are read from a file at a time.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format::MAX_MANIFEST_BYTES;
+use weightstream::internals::format::MAX_MANIFEST_BYTES;
 use weightstream::internals::output::{CreatedFolders, FinishedFile, PartialFile, check_free, publish, replaced};
 use weightstream::internals::publication::Publication;
 use weightstream::internals::regular_file::{self, Opened};
-use weightstream::write::format_of_name;
+use weightstream::internals::write::format_of_name;
+use weightstream::{Error, ErrorKind, Result};
 
 /// A folder, and what it may be changed to.
 pub(super) struct Folder<'a> {

@@ -9,14 +9,14 @@ use folder::Folder;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Builder;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format::{self, MAX_MANIFEST_BYTES};
+use weightstream::internals::format::{self, MAX_MANIFEST_BYTES};
 use weightstream::internals::http::block_on;
+use weightstream::internals::loader::RemoteFile;
+use weightstream::internals::progress::Progress;
 use weightstream::internals::publication::{Publication, part_path};
-use weightstream::loader::RemoteFile;
-use weightstream::progress::Progress;
-use weightstream::retry::RetryPolicy;
-use weightstream::source::{Buffer, ModelSource};
+use weightstream::internals::retry::RetryPolicy;
+use weightstream::internals::source::{Buffer, ModelSource};
+use weightstream::{Error, ErrorKind, Result};
 
 /// How to download a model.
 #[derive(Debug, Clone, Default)]

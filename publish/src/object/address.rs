@@ -3,8 +3,8 @@
 use object_store::ObjectStoreScheme;
 use object_store::path::{Path as ObjectPath, PathPart};
 use reqwest::Url;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::names;
+use weightstream::internals::names;
+use weightstream::{Error, ErrorKind, Result};
 
 /// A URL, divided into its parts.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use futures::stream::BoxStream;
 use object_store::GetResult;
 use std::fmt;
 use std::ops::Range;
-use weightstream::error::Result;
-use weightstream::source::{Body, Buffer};
+use weightstream::Result;
+use weightstream::internals::source::{Body, Buffer};
 
 /// The body of a response of an object store.
 pub struct ObjectBody {

@@ -1,5 +1,5 @@
-//! The HTTP client of object stores: the same TLS as [`HttpSource`](weightstream::source::http::HttpSource), instead of
-//! the provider that `object_store` would bring.
+//! The HTTP client of object stores: the same TLS as [`HttpSource`](weightstream::internals::source::http::HttpSource),
+//! instead of the provider that `object_store` would bring.
 
 use super::encoded_names::EncodedNames;
 use object_store::ClientOptions;

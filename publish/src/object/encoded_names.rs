@@ -4,7 +4,7 @@
 use futures::future::BoxFuture;
 use object_store::client::{HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService};
 use reqwest::Client;
-use weightstream::names;
+use weightstream::internals::names;
 
 /// A client of the web server at `base`, a URL without a slash at its end. What follows it in the URL of a request is
 /// the path of a file.

@@ -1,6 +1,6 @@
 //! Errors of object stores.
 
-use weightstream::error::{Error, ErrorKind};
+use weightstream::{Error, ErrorKind};
 
 /// Converts an error of an object store. The store has already retried what may succeed later.
 pub(crate) fn object_error(error: object_store::Error) -> Error {

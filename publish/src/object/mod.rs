@@ -19,10 +19,10 @@ use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange};
 use std::ops::Range;
 use std::sync::Arc;
-use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::internals::finder::{self, Content, Found};
 use weightstream::internals::host::TokioHost;
-use weightstream::source::{CacheHints, Host, ModelSource, RangeResponse, Source};
+use weightstream::internals::source::{CacheHints, Host, ModelSource, RangeResponse, Source};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The number of objects that are listed. A folder with more is not that of a model.
 const MAX_OBJECTS: usize = 100_000;

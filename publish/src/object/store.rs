@@ -14,9 +14,9 @@ use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreScheme};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::internals::http::checked_headers;
-use weightstream::names;
+use weightstream::internals::names;
+use weightstream::{Error, ErrorKind, Result};
 
 /// A bucket, a container, a WebDAV server or a folder.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use weightstream::error::Result;
+use weightstream::Result;
 use weightstream::internals::output::{PartialFile, publish};
 
 /// The number of bytes that are copied at a time.

@@ -9,9 +9,9 @@ use object_store::path::Path as ObjectPath;
 use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, PutOptions};
 use parts::PART_BYTES;
 use std::path::Path;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format::MAX_MANIFEST_BYTES;
+use weightstream::internals::format::MAX_MANIFEST_BYTES;
 use weightstream::internals::output;
+use weightstream::{Error, ErrorKind, Result};
 
 /// How long a file may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use weightstream::error::{Error, ErrorKind, Result};
+use weightstream::{Error, ErrorKind, Result};
 
 /// The number of parts of a file that are sent at the same time.
 const PARALLEL_PARTS: usize = 2;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
-use weightstream::error::Result;
+use weightstream::Result;
 
 /// The size of a part. Stores allow 10,000 parts of at least 5 MiB.
 pub(super) const PART_BYTES: u64 = 8 << 20;

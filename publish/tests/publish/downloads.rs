@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::Path;
-use weightstream::error::{ErrorKind, Result};
-use weightstream::native::Reader;
-use weightstream::source::http::HttpSource;
+use weightstream::internals::native::Reader;
+use weightstream::internals::source::http::HttpSource;
+use weightstream::{ErrorKind, Result};
 use weightstream_publish::{DownloadOptions, Downloaded, download, download_with};
 
 fn from(server: &Server, entry: &str, folder: &Path) -> Result<Downloaded> {
@@ -61,7 +61,7 @@ fn only_files_of_models_in_the_folder_are_written() {
 fn the_name_of_the_entry_is_one_visible_name() {
     for path in ["/.model.apr", "/bashrc"] {
         let (folder, server) = (Folder::new(), Server::start());
-        server.put(&weightstream::names::decoded(path).unwrap(), &entry_with(&["good.apr"]));
+        server.put(&weightstream::internals::names::decoded(path).unwrap(), &entry_with(&["good.apr"]));
         server.put("/good.apr", b"abc");
         server.put("/x/good.apr", b"abc");
         let error = from(&server, path, &folder.path("out")).unwrap_err();

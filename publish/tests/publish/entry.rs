@@ -5,10 +5,10 @@ use crate::published::{files, options, publish, seven_layers, stated, tensor_fil
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::Path;
-use weightstream::error::ErrorKind;
-use weightstream::format::{aero, gguf, safetensors, ztensor};
-use weightstream::index::Algorithm;
-use weightstream::native::Reader;
+use weightstream::ErrorKind;
+use weightstream::internals::format::{aero, gguf, safetensors, ztensor};
+use weightstream::internals::index::Algorithm;
+use weightstream::internals::native::Reader;
 
 #[test]
 fn files_are_named_by_their_content_and_listed_with_digests() {
@@ -38,7 +38,7 @@ fn the_entry_opens_and_has_the_digest_of_every_tensor() {
     for format in [None, Some(&aero::FORMAT), Some(&safetensors::FORMAT)] {
         let folder = Folder::new();
         let input = seven_layers(&folder);
-        let options = with_conversion(|convert| convert.with_format(format));
+        let options = with_conversion(|convert| convert.format(format));
         let published = publish(&input, &folder.path("out"), &options).unwrap();
         let entry = published.entry.unwrap();
         let reader = Reader::open(&entry).unwrap();
@@ -56,7 +56,7 @@ fn the_entry_opens_and_has_the_digest_of_every_tensor() {
 fn loads_are_verified_by_the_digests_of_the_entry() {
     for format in [None, Some(&safetensors::FORMAT)] {
         let folder = Folder::new();
-        let options = with_conversion(|convert| convert.with_format(format));
+        let options = with_conversion(|convert| convert.format(format));
         let entry = publish(&seven_layers(&folder), &folder.path("out"), &options).unwrap().entry.unwrap();
         let reader = Reader::open(&entry).unwrap();
         assert!(!reader.metadata().metadata.contains_key("weightstream"));
@@ -100,7 +100,7 @@ fn refuses_formats_without_a_manifest() {
     let folder = Folder::new();
     let input = seven_layers(&folder);
     for format in [&gguf::FORMAT, &ztensor::FORMAT] {
-        let options = with_conversion(|convert| convert.with_format(Some(format)));
+        let options = with_conversion(|convert| convert.format(Some(format)));
         let error = publish(&input, &folder.path("out"), &options).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
         assert!(error.to_string().contains("manifest"), "{error}");
@@ -112,7 +112,7 @@ fn refuses_formats_without_a_manifest() {
 fn refuses_a_url_of_no_store() {
     let folder = Folder::new();
     let input = seven_layers(&folder);
-    let error = weightstream_publish::publish(&input, "ftp://host/models/", &options(), &()).unwrap_err();
+    let error = weightstream_publish::publish_with(&input, "ftp://host/models/", &options(), &()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("s3://"), "{error}");
 }
@@ -122,7 +122,7 @@ fn refuses_a_url_with_a_query_or_a_password() {
     let folder = Folder::new();
     let input = seven_layers(&folder);
     for url in ["https://host/models/?signature=abc", "https://user:secret@host/models/", "s3://bucket/models/#x"] {
-        let error = weightstream_publish::publish(&input, url, &options(), &()).unwrap_err();
+        let error = weightstream_publish::publish_with(&input, url, &options(), &()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
     }

@@ -4,8 +4,8 @@ use crate::model::Folder;
 use crate::published::{TENSOR_BYTES, files, layers, options, publish, seven_layers, tensor_files};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weightstream::error::ErrorKind;
-use weightstream::progress::Progress;
+use weightstream::ErrorKind;
+use weightstream::internals::progress::Progress;
 
 /// Cancels the operation after this many bytes.
 struct Cancel {
@@ -31,7 +31,7 @@ fn an_interrupted_run_writes_no_entry_and_is_continued() {
     publish(&input, &whole, &options()).unwrap();
 
     let cancel = Cancel { after: 5 * TENSOR_BYTES, advanced: AtomicU64::new(0) };
-    weightstream_publish::publish(&input, out.to_str().unwrap(), &options(), &cancel).unwrap_err();
+    weightstream_publish::publish_with(&input, out.to_str().unwrap(), &options(), &cancel).unwrap_err();
     assert!(!out.join("model.apr").exists());
     let arrived = tensor_files(&out).len();
 
@@ -72,7 +72,7 @@ fn records_of_an_earlier_input_are_not_used() {
     let input = folder.open("input.safetensors");
     let published = publish(&input, &out, &options()).unwrap();
     assert_eq!(published.sent_files, 4);
-    let reader = weightstream::native::Reader::open(published.entry.unwrap()).unwrap();
+    let reader = weightstream::internals::native::Reader::open(published.entry.unwrap()).unwrap();
     assert_eq!(crate::model::content(&reader), crate::model::content(&input));
 }
 

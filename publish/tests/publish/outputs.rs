@@ -4,9 +4,9 @@ use crate::model::{Folder, content};
 use crate::published::{files, layers, options, publish, seven_layers, tensor_files};
 use crate::server::Server;
 use std::fs;
-use weightstream::error::{Error, ErrorKind};
-use weightstream::loader::Options;
-use weightstream::native::{Reader, RemoteReader};
+use weightstream::internals::loader::Options;
+use weightstream::internals::native::{Reader, RemoteReader};
+use weightstream::{Error, ErrorKind};
 
 fn assert_refused(error: &Error, name: &str) {
     assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
@@ -92,7 +92,7 @@ fn the_input_is_not_replaced() {
     let url = server.url("/m/model.apr");
     let input = RemoteReader::open(&url, &[], Options::default()).unwrap();
     let options = options().with_replace_foreign(true);
-    let error = weightstream_publish::publish(&input, &server.url("/m/"), &options, &()).unwrap_err();
+    let error = weightstream_publish::publish_with(&input, &server.url("/m/"), &options, &()).unwrap_err();
     assert_refused(&error, "overwritten while it is read");
     assert_eq!(server.files()["/m/model.apr"], before);
 }
@@ -159,7 +159,7 @@ fn a_failed_run_leaves_the_previous_revision() {
         let before = server.files();
         folder.write("next.safetensors", &layers(&[(0, 1), (1, 1)]));
         let input = folder.open("next.safetensors");
-        let published = weightstream_publish::publish(&input, &server.url("/m/"), &options(), &());
+        let published = weightstream_publish::publish_with(&input, &server.url("/m/"), &options(), &());
         assert_eq!(published.unwrap_err().kind, ErrorKind::Checksum);
         for (name, bytes) in before {
             assert_eq!(server.files()[&name], bytes, "{name}");
@@ -180,7 +180,7 @@ fn a_damaged_first_entry_is_removed() {
         }),
     );
     let input = seven_layers(&folder);
-    let published = weightstream_publish::publish(&input, &server.url("/m/"), &options(), &());
+    let published = weightstream_publish::publish_with(&input, &server.url("/m/"), &options(), &());
     assert_eq!(published.unwrap_err().kind, ErrorKind::Checksum);
     assert!(!server.files().contains_key("/m/model.apr"));
 }

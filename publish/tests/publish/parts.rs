@@ -3,10 +3,10 @@
 use crate::model::{Folder, safetensors_file};
 use crate::published::{files, layers, options, publish, seven_layers, with_conversion};
 use serde_json::json;
-use weightstream::dtype::Dtype;
-use weightstream::error::ErrorKind;
-use weightstream::native::Reader;
-use weightstream::write::ConvertOptions;
+use weightstream::Dtype;
+use weightstream::ErrorKind;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::ConvertOptions;
 use weightstream_publish::{PublishOptions, Share};
 
 fn part(number: usize, count: usize) -> PublishOptions {
@@ -50,10 +50,10 @@ fn a_merge_refuses_parts_with_other_options() {
     let input = seven_layers(&folder);
     let out = folder.path("out");
     publish(&input, &out, &part(1, 1)).unwrap();
-    let merge = with_conversion(|convert| convert.with_alignment(Some(32))).with_share(Share::Merge);
+    let merge = with_conversion(|convert| convert.alignment(Some(32))).with_share(Share::Merge);
     let error = publish(&input, &out, &merge).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
-    let merge = with_conversion(|convert| convert.with_dtype(Some(Dtype::F16))).with_share(Share::Merge);
+    let merge = with_conversion(|convert| convert.dtype(Some(Dtype::F16))).with_share(Share::Merge);
     publish(&input, &out, &merge).unwrap_err();
     assert!(!out.join("model.apr").exists());
 }

@@ -3,18 +3,18 @@
 use crate::model::{Folder, content};
 use crate::published::{options, publish, seven_layers, with_conversion};
 use crate::server::Server;
-use weightstream::error::ErrorKind;
-use weightstream::format::{aero, safetensors};
-use weightstream::loader::Options;
-use weightstream::native::{Reader, RemoteReader};
-use weightstream::source::http::HttpSource;
+use weightstream::ErrorKind;
+use weightstream::internals::format::{aero, safetensors};
+use weightstream::internals::loader::Options;
+use weightstream::internals::native::{Reader, RemoteReader};
+use weightstream::internals::source::http::HttpSource;
 use weightstream_publish::{PublishOptions, Published, download};
 
 /// Characters with a meaning in URLs, in shells, or in the rules of stores.
 const ODD: &str = "~a [1] {2} #3 %41 %2F? * + & = @ ; ' \" < > | ^ ` é 模型";
 
 fn publish_at(folder: &Folder, url: &str, options: &PublishOptions) -> weightstream::Result<Published> {
-    weightstream_publish::publish(&seven_layers(folder), url, options, &())
+    weightstream_publish::publish_with(&seven_layers(folder), url, options, &())
 }
 
 fn with_secret() -> PublishOptions {
@@ -34,7 +34,7 @@ fn uploads_go_to_the_host_and_port_of_the_url() {
         }
         let reader = RemoteReader::open(&entry, &[], Options::default()).unwrap();
         assert_eq!(reader.tensors().len(), 7, "{path}");
-        let expected = weightstream::names::decoded(path).unwrap();
+        let expected = weightstream::internals::names::decoded(path).unwrap();
         let expected = expected.trim_start_matches('/').trim_end_matches('/').trim_end_matches(".apr").to_owned();
         let files = server.files();
         assert!(files.keys().all(|name| name.starts_with(&format!("/{expected}"))), "{path}: {:?}", files.keys());
@@ -68,8 +68,8 @@ fn a_name_is_encoded_in_the_same_way_by_uploads_and_readers() {
         assert!(requests.iter().any(|request| request.method == method), "{requests:?}");
     }
     for request in requests {
-        let decoded = weightstream::names::decoded(&request.path).unwrap();
-        assert_eq!(request.path, weightstream::names::encoded(&decoded), "{request:?}");
+        let decoded = weightstream::internals::names::decoded(&request.path).unwrap();
+        assert_eq!(request.path, weightstream::internals::names::encoded(&decoded), "{request:?}");
     }
 }
 
@@ -102,7 +102,7 @@ fn odd_names_in_a_folder_are_those_that_the_entry_states() {
         let folder = Folder::new();
         let odd = ODD.replace('/', "");
         let extension = format.map_or("apr", |format| format.name);
-        let options = with_conversion(|convert| convert.with_format(format));
+        let options = with_conversion(|convert| convert.format(format));
         let out = folder.path(&odd).join(format!("{odd}.{extension}"));
         let input = seven_layers(&folder);
         let published = publish(&input, &out, &options).unwrap();
@@ -118,7 +118,7 @@ fn odd_names_survive_a_server_and_a_download() {
         let (folder, server) = (Folder::new(), Server::start());
         let odd = ODD.replace('/', "");
         let extension = format.map_or("apr", |format| format.name);
-        let options = with_conversion(|convert| convert.with_format(format));
+        let options = with_conversion(|convert| convert.format(format));
         let url = server.url(&format!("/x/{}/{}.{extension}", encoded(&odd), encoded(&odd)));
         let entry = publish_at(&folder, &url, &options).unwrap().entry.unwrap();
         assert_eq!(RemoteReader::open(&entry, &[], Options::default()).unwrap().tensors().len(), 7);
@@ -141,5 +141,5 @@ fn refuses_names_that_no_store_can_have() {
 }
 
 fn encoded(name: &str) -> String {
-    weightstream::names::encoded_segment(name)
+    weightstream::internals::names::encoded_segment(name)
 }

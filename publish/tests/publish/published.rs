@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use weightstream::error::Result;
-use weightstream::native::Reader;
-use weightstream::write::ConvertOptions;
+use weightstream::Result;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::ConvertOptions;
 use weightstream_publish::{PublishOptions, Published};
 
 /// The bytes of a tensor.
@@ -31,7 +31,7 @@ pub(crate) fn seven_layers(folder: &Folder) -> Reader {
 pub(crate) fn options() -> PublishOptions {
     let options = PublishOptions::default();
     let convert = options.convert.clone();
-    options.with_convert(convert.with_max_shard_bytes(Some(2 * TENSOR_BYTES + 1500)))
+    options.with_convert(convert.max_shard_bytes(Some(2 * TENSOR_BYTES + 1500)))
 }
 
 pub(crate) fn with_conversion(change: impl FnOnce(ConvertOptions) -> ConvertOptions) -> PublishOptions {
@@ -41,7 +41,7 @@ pub(crate) fn with_conversion(change: impl FnOnce(ConvertOptions) -> ConvertOpti
 }
 
 pub(crate) fn publish(input: &Reader, destination: &Path, options: &PublishOptions) -> Result<Published> {
-    weightstream_publish::publish(input, destination.to_str().unwrap(), options, &())
+    weightstream_publish::publish_with(input, destination.to_str().unwrap(), options, &())
 }
 
 /// All files of a folder, by name.

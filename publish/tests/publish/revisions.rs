@@ -2,7 +2,7 @@
 
 use crate::model::{Folder, content};
 use crate::published::{layers, options, publish, seven_layers};
-use weightstream::native::Reader;
+use weightstream::internals::native::Reader;
 use weightstream_publish::Published;
 
 /// Publishes layers in certain versions after the revision that exists in the folder.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use weightstream::names;
+use weightstream::internals::names;
 
 /// A request: the method, the path as it was sent, the values of `Host` and `X-Secret`.
 #[derive(Debug, Clone)]

@@ -14,8 +14,8 @@ mod toc;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use set::{is_manifest, parse_manifest};
-pub use toc::{MAGIC, MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_NAMES_BYTES};
+pub(crate) use set::{is_manifest, parse_manifest};
+pub(crate) use toc::MAGIC;
 
 use super::entry::{Detection, Format, ManifestParser, Parser};
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// Whether a JSON document is an AEROSET.
-pub fn is_manifest(document: &Map<String, Value>) -> bool {
+pub(crate) fn is_manifest(document: &Map<String, Value>) -> bool {
     document.get("format").and_then(|format| format.get("name")).and_then(Value::as_str) == Some("AEROSET")
 }
 
@@ -23,7 +23,7 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 /// # Errors
 /// `UNSUPPORTED` for a version other than 0.x; `FORMAT` if a file has no path, if a path that is not a URL points
 /// outside the folder, or if a shard is in two files; `LIMIT` for too many files.
-pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
+pub(crate) fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let base_url = match document.get("base_url") {
         None | Some(Value::Null) => None,
         Some(Value::String(url)) if is_url(url) => Some(url.trim_end_matches('/')),

@@ -14,7 +14,7 @@ use std::ops::Range;
 pub(super) const NAME: &str = "aero";
 
 /// The first four bytes.
-pub const MAGIC: [u8; 4] = *b"AERO";
+pub(crate) const MAGIC: [u8; 4] = *b"AERO";
 
 /// The supported version, as (major, minor).
 pub(crate) const VERSION: (u16, u16) = (0, 1);
@@ -25,20 +25,20 @@ pub(crate) const ENTRY_BYTES: u64 = 80;
 
 /// The specification's limit on the number of chunks. Prevents an invalid count from making the reader fetch tensor
 /// data as the table.
-pub const MAX_CHUNKS: u32 = 1_000_000;
+pub(crate) const MAX_CHUNKS: u32 = 1_000_000;
 
 /// The specification's limit on the total size of the chunk names. Prevents an invalid length from making the reader
 /// fetch tensor data as names.
-pub const MAX_NAMES_BYTES: u64 = 512 << 20;
+pub(crate) const MAX_NAMES_BYTES: u64 = 512 << 20;
 
 /// The maximum size of a metadata chunk, stored and decoded. An index of 100,000 tensors has about 10 MB; the
 /// specification allows 2 GB, of which parsed values alone would exhaust the 4 GiB of wasm32. Prevents a compressed
 /// chunk of a few kilobytes from exhausting memory when decoded.
-pub const MAX_METADATA_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_METADATA_BYTES: u64 = 256 << 20;
 
 /// The maximum length of a chunk name. Typical names have about 20 bytes. Entries may share the bytes of a name, so
 /// without a limit thousands of entries could each refer to the same half megabyte.
-pub const MAX_NAME_BYTES: u32 = 1024;
+pub(crate) const MAX_NAME_BYTES: u32 = 1024;
 
 const FLAG_COMPRESSED: u32 = 1;
 

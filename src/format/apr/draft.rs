@@ -22,29 +22,29 @@ use serde_json::Value;
 use std::collections::HashMap;
 
 /// The first four bytes.
-pub const MAGIC: [u8; 4] = *b"APR2";
+pub(super) const MAGIC: [u8; 4] = *b"APR2";
 /// The magic of the footer.
-pub const MAGIC_END: [u8; 4] = *b"2RPA";
+pub(super) const MAGIC_END: [u8; 4] = *b"2RPA";
 /// The size of the header in bytes.
-pub const HEADER_BYTES: u64 = 32;
+pub(super) const HEADER_BYTES: u64 = 32;
 /// The size of the footer in bytes.
-pub const FOOTER_BYTES: u64 = 16;
+pub(super) const FOOTER_BYTES: u64 = 16;
 /// The size in bytes of the index header, which precedes the first entry.
-pub const INDEX_HEADER_BYTES: u64 = 8;
+pub(super) const INDEX_HEADER_BYTES: u64 = 8;
 /// The specification's limit on dimensions.
-pub const MAX_DIMS: u8 = 8;
+pub(super) const MAX_DIMS: u8 = 8;
 
 /// The header's feature flags.
 #[allow(missing_docs, reason = "named as the specification names them")]
-pub mod flags {
-    pub const COMPRESSED: u32 = 1;
-    pub const ALIGNED_64: u32 = 1 << 1;
-    pub const ALIGNED_32: u32 = 1 << 2;
-    pub const SHARDED: u32 = 1 << 3;
-    pub const ENCRYPTED: u32 = 1 << 4;
-    pub const SIGNED: u32 = 1 << 5;
-    pub const QUANTIZED: u32 = 1 << 6;
-    pub const STREAMING: u32 = 1 << 7;
+pub(super) mod flags {
+    pub(crate) const COMPRESSED: u32 = 1;
+    pub(crate) const ALIGNED_64: u32 = 1 << 1;
+    pub(crate) const ALIGNED_32: u32 = 1 << 2;
+    pub(crate) const SHARDED: u32 = 1 << 3;
+    pub(crate) const ENCRYPTED: u32 = 1 << 4;
+    pub(crate) const SIGNED: u32 = 1 << 5;
+    pub(crate) const QUANTIZED: u32 = 1 << 6;
+    pub(crate) const STREAMING: u32 = 1 << 7;
 }
 
 const DTYPES: &[(u8, Dtype)] = &[
@@ -64,15 +64,10 @@ const DTYPES: &[(u8, Dtype)] = &[
 ];
 
 /// Bit 0 of a tensor's flags. The specification defines no bits; weightstream sets this one if `raw_size` is not 0.
-pub const TENSOR_COMPRESSED: u32 = 1;
-
-/// Returns the dtypes that the specification defines.
-pub fn dtypes() -> impl Iterator<Item = &'static Dtype> {
-    DTYPES.iter().map(|(_, dtype)| dtype)
-}
+pub(super) const TENSOR_COMPRESSED: u32 = 1;
 
 /// Returns the code of a dtype, or `None` if the specification does not define it.
-pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
+pub(super) fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().find(|(_, d)| d == dtype).map(|(code, _)| *code)
 }
 

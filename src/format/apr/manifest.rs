@@ -14,7 +14,7 @@ const OWN_KEYS: [&str; 7] =
     ["apr_version", "version", "sharded", "shard_count", "shards", "tensor_shard_map", "weight_map"];
 
 /// Whether a JSON document is a manifest of APR shards.
-pub fn is_manifest(document: &Map<String, Value>) -> bool {
+pub(crate) fn is_manifest(document: &Map<String, Value>) -> bool {
     document.get("shards").is_some_and(Value::is_array)
 }
 
@@ -23,7 +23,7 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 /// # Errors
 /// `FORMAT` if a shard has no path inside the folder, the count is wrong, or a tensor is mapped to a shard that does
 /// not exist; `LIMIT` for too many shards.
-pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
+pub(crate) fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let key = |specified: &str, written: &str| document.get(specified).or(document.get(written));
     let version = key("apr_version", "version").and_then(Value::as_str).unwrap_or("2.0").to_owned();
     let shards = document.get("shards").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -15,7 +15,11 @@ mod apr1;
 mod aprn;
 mod blocks;
 mod compressed;
-pub mod draft;
+#[cfg_attr(
+    not(all(feature = "write", not(target_arch = "wasm32"))),
+    allow(dead_code, reason = "some constants are those of the writer")
+)]
+mod draft;
 mod ggml_types;
 mod head;
 mod layout;
@@ -26,7 +30,7 @@ mod wrapper;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use manifest::{is_manifest, parse_manifest};
+pub(crate) use manifest::{is_manifest, parse_manifest};
 
 use super::entry::{Detection, Format, ManifestParser, Parser};
 

@@ -11,7 +11,7 @@ mod parse;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use parse::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES};
+pub(crate) use parse::MAGIC;
 
 use super::entry::{Detection, Format, Parser};
 

@@ -15,13 +15,13 @@ use std::ops::Range;
 pub(super) const NAME: &str = "burnpack";
 
 /// The first four bytes: `BURN` as a little-endian number.
-pub const MAGIC: [u8; 4] = *b"NRUB";
+pub(crate) const MAGIC: [u8; 4] = *b"NRUB";
 /// The size of the header in bytes.
-pub const HEADER_BYTES: u64 = 10;
+pub(crate) const HEADER_BYTES: u64 = 10;
 /// The alignment that the tools use since 0.20.
-pub const ALIGNMENT: u64 = 256;
+pub(crate) const ALIGNMENT: u64 = 256;
 /// The tools' own limit. Prevents an invalid length from making the reader fetch tensor data as the description.
-pub const MAX_CBOR_BYTES: u64 = 100 << 20;
+pub(crate) const MAX_CBOR_BYTES: u64 = 100 << 20;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let (version, cbor) = parse_header(window)?;

@@ -15,8 +15,7 @@ mod specified;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use parts::{MAGIC, MAX_DIMS, MAX_TOKENS};
-pub use specified::name_hash;
+pub(crate) use parts::MAGIC;
 
 use super::entry::{Detection, Format, Parser};
 

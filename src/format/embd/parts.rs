@@ -8,13 +8,13 @@ use serde_json::Value;
 pub(super) const NAME: &str = "embd";
 
 /// The first four bytes.
-pub const MAGIC: [u8; 4] = *b"EMBD";
+pub(crate) const MAGIC: [u8; 4] = *b"EMBD";
 
 /// The maximum number of tokens. The largest vocabularies have 300,000. Bounds the memory for very short tokens.
-pub const MAX_TOKENS: u32 = 1 << 20;
+pub(crate) const MAX_TOKENS: u32 = 1 << 20;
 
 /// The limit of the specification and of the tools on dimensions.
-pub const MAX_DIMS: u32 = 4;
+pub(crate) const MAX_DIMS: u32 = 4;
 
 /// Adds the vocabulary to the metadata.
 pub(super) fn add_vocabulary(metadata: &mut Metadata, tokens: Vec<Value>, special_tokens: Option<Metadata>) {

@@ -61,7 +61,7 @@ pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u8> {
 }
 
 /// Returns the hash of a tensor's name that the index stores: 32-bit FNV-1a of its UTF-8 bytes.
-pub fn name_hash(name: &str) -> u32 {
+pub(crate) fn name_hash(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 

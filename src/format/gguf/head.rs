@@ -6,7 +6,7 @@ use crate::window::{Stop, Window};
 
 /// The maximum length of a head. The largest vocabularies result in heads of about 20 MB. Prevents an invalid count
 /// from making the reader fetch tensor data as the head.
-pub const MAX_HEAD_BYTES: u64 = 128 << 20;
+pub(crate) const MAX_HEAD_BYTES: u64 = 128 << 20;
 
 /// A reader of the head.
 pub(super) struct Head<'a> {

@@ -14,8 +14,11 @@ mod parse;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use head::MAX_HEAD_BYTES;
-pub use parse::{MAGIC, MAX_DIMS};
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+pub(crate) use head::MAX_HEAD_BYTES;
+pub(crate) use parse::MAGIC;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+pub(crate) use parse::MAX_DIMS;
 
 use super::entry::{Detection, Format, Parser};
 

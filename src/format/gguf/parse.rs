@@ -16,10 +16,10 @@ use std::collections::HashMap;
 pub(super) const NAME: &str = "gguf";
 
 /// The first four bytes.
-pub const MAGIC: [u8; 4] = *b"GGUF";
+pub(crate) const MAGIC: [u8; 4] = *b"GGUF";
 
 /// ggml's `GGML_MAX_DIMS`. The container has no limit: models of videos have convolutions of 5 dimensions.
-pub const MAX_DIMS: u32 = 4;
+pub(crate) const MAX_DIMS: u32 = 4;
 
 /// The longest name that ggml reads: `GGML_MAX_NAME` includes a terminating zero.
 pub(super) const MAX_NAME_BYTES: usize = 63;

@@ -13,7 +13,7 @@ mod parse;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use parse::{MAX_HEADER_BYTES, is_manifest, parse_manifest};
+pub(crate) use parse::{is_manifest, parse_manifest};
 
 use super::entry::{Detection, Format, ManifestParser, Parser};
 

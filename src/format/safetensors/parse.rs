@@ -12,7 +12,7 @@ use std::collections::HashMap;
 pub(super) const NAME: &str = "safetensors";
 
 /// The limit of the `safetensors` package. Prevents an invalid length from making the reader fetch the whole file.
-pub const MAX_HEADER_BYTES: u64 = 100_000_000;
+pub(crate) const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// Whether the file begins with a header length and a JSON object.
 pub(super) fn recognises(head: &[u8]) -> bool {
@@ -60,7 +60,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 }
 
 /// Whether a JSON document is a `model.safetensors.index.json`.
-pub fn is_manifest(document: &Map<String, Value>) -> bool {
+pub(crate) fn is_manifest(document: &Map<String, Value>) -> bool {
     document.get("weight_map").is_some_and(Value::is_object)
 }
 
@@ -71,7 +71,7 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 ///
 /// # Errors
 /// `FORMAT` if a value of `weight_map` is not a path inside the folder; `LIMIT` for too many files.
-pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
+pub(crate) fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let mut parts: Vec<Part> = Vec::new();
     let mut part_of_path: HashMap<String, usize> = HashMap::new();
     let mut tensor_parts = HashMap::new();

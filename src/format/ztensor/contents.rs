@@ -11,7 +11,7 @@ pub(super) const MAGIC_BYTES: u64 = 8;
 
 /// The maximum size of the manifest. An index of 100,000 tensors has about 30 MB; the reference implementation reads up
 /// to 1 GiB. Prevents an invalid size from making the reader fetch tensor data as the index.
-pub const MAX_MANIFEST_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 
 /// The newest supported minor version of 1.
 const NEWEST_MINOR: u64 = 2;

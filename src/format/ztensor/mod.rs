@@ -24,8 +24,6 @@ mod v2;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 
-pub use contents::MAX_MANIFEST_BYTES;
-
 use super::entry::{Detection, Format, Parser};
 
 /// The format.

@@ -40,7 +40,7 @@ fn both_digests_of_aero_are_computed_from_bytes_that_are_read_once() {
     let tensors: Vec<_> =
         tensors.map(|((name, shape), length)| (&**name, "U8", &shape[..], noise(length as u64, length))).collect();
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
-    let options = ConvertOptions::default().with_format(Some(&aero::FORMAT)).with_alignment(Some(1));
+    let options = ConvertOptions::default().format(&aero::FORMAT).alignment(1);
     folder.convert("m.safetensors", "m.aero", &options).unwrap();
 
     let reader = folder.open("m.aero");
@@ -64,7 +64,7 @@ fn blocks_and_the_crc_are_checked_from_bytes_that_are_read_once() {
     let folder = Folder::new();
     let tensors = [("zeros", "U8", &[300_000][..], vec![0; 300_000]), ("noise", "U8", &[5000][..], noise(1, 5000))];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
-    folder.convert("m.safetensors", "m.apr", &ConvertOptions::default().with_compression(Compression::Lz4)).unwrap();
+    folder.convert("m.safetensors", "m.apr", &ConvertOptions::default().compression(Compression::Lz4)).unwrap();
 
     let reader = folder.open("m.apr");
     let file = &reader.files[0];

@@ -51,7 +51,7 @@ pub(super) fn convert(
 ) -> Result<Converted> {
     let format = options.format.map_or_else(|| super::format_named("apr"), Ok)?;
     check_options(options, format, input)?;
-    let options = options.clone().with_format(Some(format));
+    let options = options.clone().format(format);
     let inputs = RefCell::new(HashSet::new());
     input.parse_first(&|window| {
         *inputs.borrow_mut() = rewrite::input_names(window)?;

@@ -3,13 +3,10 @@
 #![cfg(target_arch = "wasm32")]
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
-use futures::TryStreamExt;
-use js_sys::{Array, Function, Object, Reflect, Uint8Array};
+use js_sys::{Array, Function, Object, Reflect};
 use serde_json::json;
-use std::pin::pin;
-use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use weightstream::web;
+use weightstream::{OpenOptions, StreamRequest, web};
 
 /// Shows that the app has started. There is no document in a worker.
 #[wasm_bindgen(start)]
@@ -31,27 +28,25 @@ pub fn set_worker(start: Function) {
 /// Loads all tensors. Returns an object with their bytes, and a report in JSON. `cache` is "auto", "none" or an object.
 #[wasm_bindgen]
 pub async fn load(url: String, cache: JsValue, workers: usize) -> Result<Array, JsError> {
-    let mut options = web::Options::default();
-    options.cache = match cache.as_string().as_deref() {
-        Some("auto") => Some(web::Cache::Auto),
-        Some(_) => None,
-        None => Some(web::Cache::Object(cache)),
+    let options = OpenOptions::new().workers(workers);
+    let options = match cache.as_string().as_deref() {
+        Some("auto") => options.cache(web::Cache::Auto),
+        Some(_) => options,
+        None => options.cache(web::Cache::Object(cache)),
     };
-    options.workers = workers;
-    let report = options.report.clone();
-    let loader = web::open(&url, options).await?;
+    let model = options.open(&url).await?;
     let tensors = Object::new();
-    let mut stream = pin!(loader.tensors(None, Rc::new(())).await?);
-    while let Some(loaded) = stream.try_next().await? {
-        let bytes = loaded.components.first().map(|component| component.buffer.bytes());
-        Reflect::set(&tensors, &loaded.tensor.name.as_str().into(), bytes.unwrap_or(&Uint8Array::default()))
+    let mut stream = model.stream(StreamRequest::new());
+    while let Some(loaded) = stream.next().await {
+        let loaded = loaded?;
+        Reflect::set(&tensors, &loaded.name().into(), &loaded.array()?)
             .map_err(|_| JsError::new("the object cannot be extended"))?;
     }
     let report = json!({
-        "fromCache": loader.stats().bytes_from_cache(),
-        "received": loader.stats().bytes_received(),
-        "cacheError": report.cache_error(),
-        "workersError": report.workers_error(),
+        "fromCache": model.stats().bytes_from_cache(),
+        "received": model.stats().bytes_received(),
+        "cacheError": model.cache_error(),
+        "workersError": model.workers_error(),
     });
     Ok(Array::of2(&tensors, &report.to_string().into()))
 }

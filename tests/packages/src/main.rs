@@ -5,7 +5,7 @@ use burn_nn::LinearConfig;
 use burn_store::ModuleSnapshot;
 use candle_core::{DType, Device};
 use std::sync::Arc;
-use weightstream::native::Reader;
+use weightstream::internals::native::Reader;
 use weightstream_burn::WeightStore;
 use weightstream_candle::{Request, read_tensors};
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use weightstream::dtype::Dtype;
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions};
+use weightstream::Dtype;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::{self, Compression, ConvertOptions};
 
 use super::graph;
 use e2e::{minilm, python};
@@ -80,8 +80,8 @@ impl Variant {
         let options = ConvertOptions::default();
         match self {
             Variant::Raw => options,
-            Variant::F16 => options.with_dtype(Some(Dtype::F16)),
-            Variant::Lz4 => options.with_compression(Compression::Lz4),
+            Variant::F16 => options.dtype(Dtype::F16),
+            Variant::Lz4 => options.compression(Compression::Lz4),
         }
     }
 }

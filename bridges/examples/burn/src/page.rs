@@ -3,9 +3,7 @@
 use super::Mlp;
 use burn_core::tensor::Device;
 use burn_store::ModuleSnapshot;
-use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use weightstream::web;
 use weightstream_burn::WeightStore;
 
 /// The model, which JavaScript holds.
@@ -25,8 +23,7 @@ impl Model {
     pub async fn open(url: String) -> Result<Model, JsError> {
         let device = Device::default();
         let mut model = Mlp::random(&device);
-        let loader = web::open(&url, web::Options::default()).await?;
-        let mut weights = WeightStore::load(&loader, None, Rc::new(())).await?;
+        let mut weights = WeightStore::load(&weightstream::Model::open(&url).await?).await?;
         model.load_from(&mut weights)?;
         Ok(Model { model, device })
     }

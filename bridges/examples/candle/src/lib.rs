@@ -5,9 +5,8 @@
 
 use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::bert::{BertModel, Config};
-use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use weightstream::web;
+use weightstream::{OpenOptions, web};
 use weightstream_candle::{Request, var_builder};
 
 /// A BERT model that embeds sentences, such as all-MiniLM-L6-v2.
@@ -26,14 +25,11 @@ impl Embedder {
     /// Those of loading, and of candle for weights of another model.
     pub async fn open(url: String, config: String) -> Result<Embedder, JsError> {
         let config: Config = serde_json::from_str(&config)?;
-        let mut options = web::Options::default();
-        options.cache = Some(web::Cache::Auto);
-        options.workers = web::default_workers();
-        let report = options.report.clone();
-        let loader = web::open(&url, options).await?;
-        let weights = var_builder(&loader, DType::F32, &Request::new(&Device::Cpu), Rc::new(())).await?;
-        let missing = report.cache_error().into_iter().chain(report.workers_error()).collect();
-        let cached_bytes = loader.stats().bytes_from_cache() as f64;
+        let options = OpenOptions::new().cache(web::Cache::Auto).workers(web::default_workers());
+        let model = options.open(&url).await?;
+        let weights = var_builder(&model, DType::F32, &Request::new(&Device::Cpu)).await?;
+        let missing = model.cache_error().into_iter().chain(model.workers_error()).collect();
+        let cached_bytes = model.stats().bytes_from_cache() as f64;
         Ok(Embedder { model: BertModel::load(weights, &config)?, cached_bytes, missing })
     }
 

@@ -4,10 +4,10 @@ use crate::commands::digests::{sha256, warn_of};
 use crate::commands::progress::Bar;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet, VecDeque};
-use weightstream::error::Result;
-use weightstream::index::{Metadata, Tensor};
-use weightstream::progress::Progress;
-use weightstream::write::{Extent, Input};
+use weightstream::Result;
+use weightstream::internals::index::{Metadata, Tensor};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::{Extent, Input};
 
 /// The differences between the tensors of two models, in file order.
 pub(super) struct Tensors<'a> {

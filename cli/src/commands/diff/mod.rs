@@ -9,7 +9,7 @@ use compare::{Change, Digests, Keys, Tensors, compare};
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
-use weightstream::index::Tensor;
+use weightstream::internals::index::Tensor;
 
 /// Compares two models: names, dtypes, shapes and decoded bytes of their tensors, and their metadata.
 ///

@@ -6,7 +6,7 @@ use crate::commands::terminal::{BAD, CHANGED, GOOD, MOVED, inform, styled};
 use crate::commands::{count, one_line};
 use serde_json::Value;
 use std::io::{self, BufWriter, Write};
-use weightstream::index::Tensor;
+use weightstream::internals::index::Tensor;
 
 /// The maximum width of a metadata value. Vocabularies have megabytes; `--json` prints them in full.
 const VALUE_WIDTH: usize = 60;

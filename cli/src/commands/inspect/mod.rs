@@ -10,10 +10,10 @@ use super::{Failure, describe, progress::Bar};
 use select::SelectArguments;
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
-use weightstream::error::Result;
-use weightstream::index::Tensor;
-use weightstream::progress::Progress;
-use weightstream::write::Extent;
+use weightstream::Result;
+use weightstream::internals::index::Tensor;
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::Extent;
 
 /// Prints the metadata and the tensors of a model.
 #[derive(clap::Args)]

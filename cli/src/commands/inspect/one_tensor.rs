@@ -8,10 +8,10 @@ use crate::commands::progress::Bar;
 use crate::commands::{Failure, describe, one_line};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use weightstream::error::{Error, ErrorKind};
-use weightstream::index::{Digest, Hasher};
-use weightstream::progress::Progress;
-use weightstream::write::Extent;
+use weightstream::internals::index::{Digest, Hasher};
+use weightstream::internals::progress::Progress;
+use weightstream::internals::write::Extent;
+use weightstream::{Error, ErrorKind};
 
 /// Writes one tensor: its entry in the index, its statistics and its first values.
 pub(super) fn write_tensor(

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use globset::{Glob, GlobBuilder, GlobSetBuilder};
 use std::cmp::Reverse;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::index::Tensor;
+use weightstream::internals::index::Tensor;
+use weightstream::{Error, ErrorKind, Result};
 
 /// The options that select tensors.
 #[derive(clap::Args)]

@@ -8,8 +8,8 @@ use crate::commands::total::Total;
 use crate::commands::{Failure, count, one_line};
 use indicatif::HumanCount;
 use std::io::Write;
-use weightstream::dtype::element_count;
-use weightstream::index::{Encoding, Tensor};
+use weightstream::internals::dtype::element_count;
+use weightstream::internals::index::{Encoding, Tensor};
 
 /// The maximum width of a metadata line if the output is not a terminal. Values (a vocabulary, a tokenizer) can have
 /// megabytes; `--json` prints them in full.

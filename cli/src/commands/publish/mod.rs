@@ -12,9 +12,9 @@ use indicatif::DecimalBytes;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::error::{Error, Result};
-use weightstream::format::apr;
-use weightstream::write::TensorOrder;
+use weightstream::internals::format::apr;
+use weightstream::internals::write::TensorOrder;
+use weightstream::{Error, Result};
 use weightstream_publish::check::Server;
 use weightstream_publish::{PublishOptions, Published, Share};
 
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_signals(&interrupted).map_err(Error::from)?;
     let bar = Bar::cancelled_by("publishing", Arc::clone(&interrupted));
-    let published = weightstream_publish::publish(model.input(), &destination, &options, &bar);
+    let published = weightstream_publish::publish_with(model.input(), &destination, &options, &bar);
     drop(bar);
     let published = match published {
         Err(_) if interrupted.load(Ordering::Relaxed) => {

@@ -88,7 +88,7 @@ fn every_dtype_scalars_and_empty_tensors_round_trip_in_order_with_digests() {
     let folder = Folder::new();
     folder.write("m.safetensors", &every_dtype());
     for alignment in [64, 1] {
-        folder.convert("m.safetensors", "m.aero", &options().with_alignment(Some(alignment))).unwrap();
+        folder.convert("m.safetensors", "m.aero", &options().alignment(Some(alignment))).unwrap();
         let (before, after) = (folder.open("m.safetensors"), folder.open("m.aero"));
         assert_eq!(content(&after), content(&before));
         let names = |reader: &Reader| reader.tensors().iter().map(|tensor| tensor.name.clone()).collect::<Vec<_>>();
@@ -193,7 +193,7 @@ fn a_slice_of_a_large_tensor_is_verified_without_reading_the_rest() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     for digest in [DigestAlgorithm::Blake3, DigestAlgorithm::None] {
         let path = folder.path("m.aero");
-        folder.convert("m.safetensors", "m.aero", &options().with_digest(Some(digest))).unwrap();
+        folder.convert("m.safetensors", "m.aero", &options().digest(Some(digest))).unwrap();
         let (slice, verified, received) = rows(&path, 700..710).unwrap();
         assert!(slice == bytes[2_800_000..2_840_000]);
         assert_eq!(verified, Some(Algorithm::Blake3));
@@ -294,7 +294,7 @@ fn shapes_are_kept_if_the_metadata_names_gguf_as_the_source() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let metadata = json!({ "source_format": "gguf" }).as_object().unwrap().clone();
-    let options = options().with_metadata(metadata).with_max_shard_bytes(Some(150_000));
+    let options = options().metadata(metadata).max_shard_bytes(Some(150_000));
     folder.convert("m.safetensors", "m.aero", &options).unwrap();
     assert_eq!(content(&folder.open("m.aeroset.json")), content(&folder.open("m.safetensors")));
 }
@@ -309,7 +309,7 @@ fn different_content_has_a_different_uuid() {
         assert!(&uuid[12..13] == "8" && "89ab".contains(&uuid[16..17]), "{uuid}");
         uuid
     };
-    let without_digests = options().with_digest(Some(DigestAlgorithm::None));
+    let without_digests = options().digest(Some(DigestAlgorithm::None));
     assert_eq!(uuid(1, &options()), uuid(1, &options()));
     assert_ne!(uuid(1, &options()), uuid(2, &options()));
     assert_ne!(uuid(1, &without_digests), uuid(2, &without_digests));
@@ -317,7 +317,7 @@ fn different_content_has_a_different_uuid() {
 
 fn set(folder: &Folder, out: &str) -> crate::write::Converted {
     folder.write("m.safetensors", &varied());
-    folder.convert("m.safetensors", out, &options().with_max_shard_bytes(Some(150_000))).unwrap()
+    folder.convert("m.safetensors", out, &options().max_shard_bytes(Some(150_000))).unwrap()
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn files_of_a_set_respect_the_size_limit() {
         tensors.iter().zip(&shapes).map(|((name, bytes), shape)| (&**name, "U8", &shape[..], bytes.clone())).collect();
     folder.write("m.safetensors", &safetensors_file(json!({}), &given));
     for (limit, alignment) in [(20_000, 64), (20_000, 4096), (50_000, 1)] {
-        let options = options().with_max_shard_bytes(Some(limit)).with_alignment(Some(alignment));
+        let options = options().max_shard_bytes(Some(limit)).alignment(Some(alignment));
         let converted = folder.convert("m.safetensors", "model.aero", &options).unwrap();
         assert_eq!(converted.warnings, [""; 0]);
         assert!(converted.files.len() > 2);
@@ -392,7 +392,7 @@ fn a_damaged_file_of_a_set_is_rejected() {
 fn packed_tensors_of_a_set_have_their_descriptors() {
     let folder = Folder::new();
     let path = root().join("gguf/quant.gguf");
-    folder.convert(&path, "m.aero", &options().with_max_shard_bytes(Some(3000))).unwrap();
+    folder.convert(&path, "m.aero", &options().max_shard_bytes(Some(3000))).unwrap();
     let (before, set) = (Reader::open(&path).unwrap(), folder.open("m.aeroset.json"));
     assert!(set.files().len() > 3);
     assert_eq!(content(&set), content(&before));
@@ -418,7 +418,7 @@ fn files_of_the_set_being_read_are_not_overwritten() {
     fs::remove_file(folder.path("model.index.aero")).unwrap();
     let text = fs::read_to_string(folder.path("model.aeroset.json")).unwrap();
     folder.write("model.aeroset.json", text.replace("model.index.aero", "x.index.aero").as_bytes());
-    let options = options().with_max_shard_bytes(Some(100_000));
+    let options = options().max_shard_bytes(Some(100_000));
     let error = folder.convert("model.aeroset.json", "x.aero", &options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("x.index.aero"), "{error}");
@@ -458,9 +458,9 @@ fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for wrong in [
-        options().with_compression(Compression::Zstd),
-        options().with_digest(Some(DigestAlgorithm::Crc32c)),
-        options().with_alignment(Some(3)),
+        options().compression(Compression::Zstd),
+        options().digest(Some(DigestAlgorithm::Crc32c)),
+        options().alignment(Some(3)),
     ] {
         let error = folder.convert("m.safetensors", "m.aero", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

@@ -7,7 +7,7 @@ use crate::loader::ModelMetadata;
 use crate::native::Reader;
 use crate::testing::corpus::{Fixture, fixtures, root};
 use crate::testing::model::{Folder, Given, content, noise, safetensors_file};
-use crate::write::{Compression, ConvertOptions, DigestAlgorithm, Input, convert};
+use crate::write::{Compression, ConvertOptions, DigestAlgorithm, Input, convert_with as convert};
 use crate::{ErrorKind, Result};
 use serde_json::{Value, json};
 use std::fs;
@@ -123,7 +123,7 @@ fn metadata_is_text_and_scalars_keep_their_types() {
         "v": { "Float": "NaN" }, "u": { "Float": "-inf" },
     });
     let given = json!({ "n_layer": 6, "labels": ["a", "b"], "scalars": scalars }).as_object().unwrap().clone();
-    folder.convert("m.safetensors", "m.bpk", &options().with_metadata(given)).unwrap();
+    folder.convert("m.safetensors", "m.bpk", &options().metadata(given)).unwrap();
     let mut written = folder.open("m.bpk").metadata().metadata.clone();
     assert_eq!(
         written.remove("weightstream.source").unwrap(),
@@ -148,7 +148,7 @@ fn invalid_scalars_are_written_as_text() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for scalars in [json!("three"), json!({ "a": 3 }), json!({ "a": { "UInt": -3 } }), json!({ "a": { "Big": 3 } })] {
         let metadata = json!({ "scalars": scalars }).as_object().unwrap().clone();
-        folder.convert("m.safetensors", "m.bpk", &options().with_metadata(metadata)).unwrap();
+        folder.convert("m.safetensors", "m.bpk", &options().metadata(metadata)).unwrap();
         let text = scalars.as_str().map_or(scalars.to_string(), str::to_owned);
         assert_eq!(folder.open("m.bpk").metadata().metadata["scalars"], text);
     }
@@ -167,7 +167,7 @@ fn unsupported_dtypes_are_rejected_by_name() {
     );
     assert_eq!(folder.names(), ["m.safetensors"]);
 
-    let converted = folder.convert("m.safetensors", "out.bpk", &options().with_allow_loss(true)).unwrap();
+    let converted = folder.convert("m.safetensors", "out.bpk", &options().allow_loss(true)).unwrap();
     assert_eq!(converted.warnings, [r#"left out: tensor "bad": Burnpack has no dtype F8_E4M3"#]);
     assert_eq!(folder.open("out.bpk").tensors().len(), 1);
 }
@@ -237,10 +237,10 @@ fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for wrong in [
-        options().with_compression(Compression::Zstd),
-        options().with_digest(Some(DigestAlgorithm::Sha256)),
-        options().with_alignment(Some(64)),
-        options().with_max_shard_bytes(Some(1000)),
+        options().compression(Compression::Zstd),
+        options().digest(Some(DigestAlgorithm::Sha256)),
+        options().alignment(Some(64)),
+        options().max_shard_bytes(Some(1000)),
     ] {
         let error = folder.convert("m.safetensors", "out.bpk", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

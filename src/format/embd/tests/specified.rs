@@ -3,7 +3,8 @@
 use super::*;
 use crate::algorithm::Algorithm;
 use crate::dtype::Dtype;
-use crate::format::embd::{MAX_TOKENS, name_hash};
+use crate::format::embd::parts::MAX_TOKENS;
+use crate::format::embd::specified::name_hash;
 use crate::loader::TensorRequest;
 use crate::native::Reader;
 use serde_json::{Value, json};

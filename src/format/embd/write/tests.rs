@@ -16,7 +16,7 @@ fn options() -> ConvertOptions {
 
 /// Options with these keys after the required ones.
 fn with(metadata: &Value) -> ConvertOptions {
-    options().with_metadata(and_required(metadata))
+    options().metadata(and_required(metadata))
 }
 
 fn and_required(metadata: &Value) -> Metadata {
@@ -192,7 +192,7 @@ fn scalars_are_rejected_or_stored_with_one_dimension() {
     assert_eq!(error.what, what);
     assert_eq!(folder.names(), ["m.safetensors"]);
 
-    let lossy = options().with_allow_loss(true);
+    let lossy = options().allow_loss(true);
     let converted = folder.convert("m.safetensors", "m.weights", &lossy).unwrap();
     let warning = r#"stored as [1]: tensor "s": it is a scalar, and every tensor of EMBD has a dimension"#;
     assert_eq!((converted.tensors, converted.warnings), (2, vec![warning.to_owned()]));
@@ -247,7 +247,7 @@ fn metadata_that_is_too_long_is_rejected_by_key() {
         assert!(error.what.contains(words), "{error}");
         assert_eq!(folder.names(), ["m.safetensors"]);
 
-        let lossy = with(&metadata).with_allow_loss(true);
+        let lossy = with(&metadata).allow_loss(true);
         let converted = folder.convert("m.safetensors", "out.weights", &lossy).unwrap();
         assert!(converted.warnings[0].starts_with("left out: ") && converted.warnings[0].contains(words));
         assert_eq!(metadata_of(&folder, "out.weights"), and_required(&json!({ "author": "Zoë" })));
@@ -292,10 +292,10 @@ fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for wrong in [
-        options().with_compression(Compression::Lz4),
-        options().with_digest(Some(DigestAlgorithm::Crc32c)),
-        options().with_alignment(Some(256)),
-        options().with_max_shard_bytes(Some(1000)),
+        options().compression(Compression::Lz4),
+        options().digest(Some(DigestAlgorithm::Crc32c)),
+        options().alignment(Some(256)),
+        options().max_shard_bytes(Some(1000)),
     ] {
         let error = folder.convert("m.safetensors", "out.weights", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

@@ -97,7 +97,7 @@ fn types_survive_other_formats() {
     folder.write("m.gguf", &every_type());
     for format in crate::write::formats() {
         let to = ConvertOptions { format: Some(format), allow_loss: true, ..options() };
-        folder.convert("m.gguf", "other", &to.with_metadata(llama())).unwrap();
+        folder.convert("m.gguf", "other", &to.metadata(llama())).unwrap();
         folder.convert("other", "out.gguf", &options()).unwrap();
         let (before, after) = (folder.open("m.gguf"), folder.open("out.gguf"));
         for (key, value) in &before.metadata().metadata {
@@ -117,7 +117,7 @@ fn fixtures_keep_their_tensors_and_metadata() {
         let before = Reader::open(&path).unwrap();
         let given = if before.metadata().metadata.contains_key("general.architecture") { Map::new() } else { llama() };
         for (format, file) in [(&apr::FORMAT, "m.apr"), (&gguf::FORMAT, "direct.gguf")] {
-            folder.convert(&path, file, &options().with_format(Some(format)).with_metadata(given.clone())).unwrap();
+            folder.convert(&path, file, &options().format(Some(format)).metadata(given.clone())).unwrap();
             folder.convert(file, "out.gguf", &options()).unwrap();
             let after = folder.open("out.gguf");
             assert_eq!(content(&after), content(&before), "{name} {file}");
@@ -139,8 +139,8 @@ fn values_of_other_formats_get_the_types_that_readers_expect() {
         "types": [1, 2], "scores": [0, -0.5], "object": { "a": null }, "null": null, "mixed": [1, "a"], "none": [],
         "weightstream.gguf_types": { "large": "i64", "types": ["u8"] },
     });
-    folder.convert("m.safetensors", "out.gguf", &options().with_metadata(object(given))).unwrap();
-    folder.convert("out.gguf", "m.apr", &options().with_format(Some(&apr::FORMAT))).unwrap();
+    folder.convert("m.safetensors", "out.gguf", &options().metadata(object(given))).unwrap();
+    folder.convert("out.gguf", "m.apr", &options().format(Some(&apr::FORMAT))).unwrap();
     let apr = folder.open("m.apr");
     let types = json!({
         "llama.block_count": "u32", "negative": "i32", "large": "i64", "eps": "f32", "wide": "f64", "flag": "bool",
@@ -158,8 +158,8 @@ fn a_replaced_value_keeps_the_type_that_the_source_states_if_it_fits() {
     let folder = Folder::new();
     folder.write("m.gguf", &every_type());
     let given = object(json!({ "f32": 2, "u8": 300 }));
-    folder.convert("m.gguf", "out.gguf", &options().with_metadata(given)).unwrap();
-    folder.convert("out.gguf", "m.apr", &options().with_format(Some(&apr::FORMAT))).unwrap();
+    folder.convert("m.gguf", "out.gguf", &options().metadata(given)).unwrap();
+    folder.convert("out.gguf", "m.apr", &options().format(Some(&apr::FORMAT))).unwrap();
     let types = &folder.open("m.apr").metadata().metadata["__metadata__"]["weightstream.gguf_types"].clone();
     assert_eq!((&types["f32"], &types["u8"]), (&json!("f32"), &json!("u32")));
 }
@@ -168,7 +168,7 @@ fn a_replaced_value_keeps_the_type_that_the_source_states_if_it_fits() {
 fn several_files_are_those_of_llama_cpp() {
     let folder = Folder::new();
     source(&folder, json!({ "format": "pt" }));
-    let to = options().with_metadata(llama()).with_max_shard_bytes(Some(1200));
+    let to = options().metadata(llama()).max_shard_bytes(Some(1200));
     let converted = folder.convert("m.safetensors", "model.gguf", &to).unwrap();
     assert_eq!(converted.path, folder.path("model-00001-of-00002.gguf"));
     assert_eq!(folder.names(), ["m.safetensors", "model-00001-of-00002.gguf", "model-00002-of-00002.gguf"]);
@@ -184,7 +184,7 @@ fn several_files_are_those_of_llama_cpp() {
     assert!(converted.files.iter().all(|(_, byte_length)| *byte_length <= 1200), "{:?}", converted.files);
     // In one file again.
     folder.convert("model-00001-of-00002.gguf", "one.gguf", &options()).unwrap();
-    folder.convert("m.safetensors", "direct.gguf", &options().with_metadata(llama())).unwrap();
+    folder.convert("m.safetensors", "direct.gguf", &options().metadata(llama())).unwrap();
     assert!(fs::read(folder.path("one.gguf")).unwrap() == fs::read(folder.path("direct.gguf")).unwrap());
 }
 
@@ -192,7 +192,7 @@ fn several_files_are_those_of_llama_cpp() {
 fn the_first_file_can_have_only_metadata() {
     let folder = Folder::new();
     source(&folder, json!({}));
-    let to = options().with_metadata(llama()).with_max_shard_bytes(Some(1 << 20)).with_metadata_first(true);
+    let to = options().metadata(llama()).max_shard_bytes(Some(1 << 20)).metadata_first(true);
     let converted = folder.convert("m.safetensors", "model.gguf", &to).unwrap();
     assert_eq!(converted.files.len(), 2);
     assert!(converted.files[0].1 < 400, "{:?}", converted.files);
@@ -203,8 +203,8 @@ fn the_first_file_can_have_only_metadata() {
 fn the_alignment_is_that_of_the_new_file() {
     let folder = Folder::new();
     source(&folder, json!({}));
-    let to = options().with_metadata(llama());
-    folder.convert("m.safetensors", "wide.gguf", &to.clone().with_alignment(Some(4096))).unwrap();
+    let to = options().metadata(llama());
+    folder.convert("m.safetensors", "wide.gguf", &to.clone().alignment(Some(4096))).unwrap();
     let wide = folder.open("wide.gguf");
     assert!(wide.tensors().iter().all(|tensor| tensor.first_byte() % 4096 == 0));
     assert_eq!(wide.metadata().metadata["general.alignment"], 4096);
@@ -224,9 +224,9 @@ fn the_architecture_is_required() {
          (`ConvertOptions::allow_loss` leaves it out). Provide it with `ConvertOptions::metadata`: a JSON file such as \
          {\"general.architecture\": \"llama\"}."
     );
-    let converted = folder.convert("m.safetensors", "out.gguf", &options().with_allow_loss(true)).unwrap();
+    let converted = folder.convert("m.safetensors", "out.gguf", &options().allow_loss(true)).unwrap();
     assert_eq!(converted.warnings.len(), 1, "{:?}", converted.warnings);
-    folder.convert("m.safetensors", "out.gguf", &options().with_omit_metadata(true)).unwrap();
+    folder.convert("m.safetensors", "out.gguf", &options().omit_metadata(true)).unwrap();
     assert_eq!(folder.open("out.gguf").metadata().metadata, Map::new());
 }
 
@@ -252,7 +252,7 @@ fn wrong_metadata_is_refused() {
     ] {
         let mut given = llama();
         given.extend(object(metadata));
-        let error = folder.convert("m.safetensors", "out.gguf", &options().with_metadata(given)).unwrap_err();
+        let error = folder.convert("m.safetensors", "out.gguf", &options().metadata(given)).unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.to_string().contains(message), "{error}");
     }
@@ -274,10 +274,10 @@ fn tensors_that_ggml_cannot_read_are_refused() {
         ),
     ] {
         folder.write("m.safetensors", &safetensors_file(json!({}), &[(name, dtype, shape, noise(1, bytes))]));
-        let to = options().with_metadata(llama());
+        let to = options().metadata(llama());
         let error = folder.convert("m.safetensors", "out.gguf", &to).unwrap_err();
         assert!(error.to_string().contains(message), "{error}");
-        folder.convert("m.safetensors", "out.gguf", &to.with_allow_loss(true)).unwrap();
+        folder.convert("m.safetensors", "out.gguf", &to.allow_loss(true)).unwrap();
         assert_eq!(folder.open("out.gguf").tensors().len(), usize::from(name == long));
     }
 }
@@ -291,7 +291,7 @@ fn unknown_types_keep_their_bytes() {
     file.resize(file.len().next_multiple_of(32), 0);
     file.extend(noise(1, 32));
     folder.write("m.gguf", &file);
-    folder.convert("m.gguf", "out.gguf", &options().with_omit_metadata(true)).unwrap();
+    folder.convert("m.gguf", "out.gguf", &options().omit_metadata(true)).unwrap();
     assert!(fs::read(folder.path("out.gguf")).unwrap() == file);
 }
 
@@ -299,13 +299,13 @@ fn unknown_types_keep_their_bytes() {
 fn metadata_first_needs_several_files_of_gguf() {
     let folder = Folder::new();
     source(&folder, json!({}));
-    let first = options().with_metadata(llama()).with_metadata_first(true);
+    let first = options().metadata(llama()).metadata_first(true);
     let error = folder.convert("m.safetensors", "out.gguf", &first).unwrap_err();
     assert!(
         error.to_string().contains("Specify the size of the files with `ConvertOptions::max_shard_bytes`."),
         "{error}"
     );
-    let other = first.with_format(Some(&safetensors::FORMAT)).with_max_shard_bytes(Some(1000));
+    let other = first.format(Some(&safetensors::FORMAT)).max_shard_bytes(Some(1000));
     let error = folder.convert("m.safetensors", "out.safetensors", &other).unwrap_err();
     assert!(error.to_string().contains("Leave it out, or choose one of gguf."), "{error}");
 }
@@ -314,9 +314,9 @@ fn metadata_first_needs_several_files_of_gguf() {
 fn quantized_tensors_survive_shards_of_apr_and_a_cast_needs_no_extension() {
     let folder = Folder::new();
     let before = Reader::open(root().join("gguf/quant.gguf")).unwrap();
-    let apr = options().with_format(Some(&apr::FORMAT));
+    let apr = options().format(Some(&apr::FORMAT));
     for compression in [Compression::None, Compression::Lz4, Compression::Auto] {
-        let to = apr.clone().with_compression(compression).with_max_shard_bytes(Some(3000));
+        let to = apr.clone().compression(compression).max_shard_bytes(Some(3000));
         let converted = folder.convert(root().join("gguf/quant.gguf"), "m.apr", &to).unwrap();
         assert!(converted.files.len() > 2, "{:?}", converted.files);
         assert!(converted.warnings.iter().any(|warning| warning.contains("of Q4_K in this format")), "{converted:?}");
@@ -325,7 +325,7 @@ fn quantized_tensors_survive_shards_of_apr_and_a_cast_needs_no_extension() {
         folder.convert("m.apr", "out.gguf", &options()).unwrap();
         assert_eq!(content(&folder.open("out.gguf")), content(&before));
     }
-    let cast = apr.with_dtype(Some(crate::dtype::Dtype::F16)).with_allow_loss(true);
+    let cast = apr.dtype(Some(crate::dtype::Dtype::F16)).allow_loss(true);
     let converted = folder.convert(root().join("gguf/quant.gguf"), "cast.apr", &cast).unwrap();
     assert!(!converted.warnings.iter().any(|warning| warning.contains("of Q4_K")), "{converted:?}");
 }

@@ -6,7 +6,7 @@ use crate::index::{Component, Layout, Metadata, Tensor};
 use crate::loader::ModelMetadata;
 use crate::native::Reader;
 use crate::testing::model::{Folder, noise};
-use crate::write::{ConvertOptions, Input, convert};
+use crate::write::{ConvertOptions, Input, convert_with as convert};
 use std::collections::BTreeMap;
 
 /// A model in memory.

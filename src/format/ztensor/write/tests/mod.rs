@@ -9,7 +9,7 @@ use crate::index::{Encoding, Layout};
 use crate::native::Reader;
 use crate::testing::corpus::{fixtures, root};
 use crate::testing::model::{Folder, content, noise, safetensors_file, varied};
-use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
+use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert_with as convert};
 use in_memory::Model;
 use serde_json::json;
 use std::fs;
@@ -19,7 +19,7 @@ fn options() -> ConvertOptions {
 }
 
 fn compressed(compression: Compression) -> ConvertOptions {
-    options().with_compression(compression)
+    options().compression(compression)
 }
 
 /// Uncompressed fixtures, with the digest algorithm that their tools used.
@@ -39,7 +39,7 @@ fn uncompressed_files_of_the_tools_round_trip_byte_for_byte() {
     let folder = Folder::new();
     for (name, digest) in UNCOMPRESSED {
         let path = root().join("ztensor").join(name);
-        folder.convert(&path, "again.zt", &options().with_digest(Some(digest))).unwrap();
+        folder.convert(&path, "again.zt", &options().digest(Some(digest))).unwrap();
         assert!(fs::read(folder.path("again.zt")).unwrap() == fs::read(path).unwrap(), "{name}");
     }
 }
@@ -72,7 +72,7 @@ fn files_of_earlier_versions_round_trip_byte_for_byte() {
             Some(_) => DigestAlgorithm::Crc32c,
         };
         let has_zstd = original.tensors().iter().any(|tensor| tensor.components[0].encoding == Encoding::Zstd);
-        let version = options().with_format_version(Some(version.to_owned())).with_digest(Some(digest));
+        let version = options().format_version(Some(version.to_owned())).digest(Some(digest));
         folder.convert(&path, "again.zt", &version).unwrap();
         assert_eq!(content(&folder.open("again.zt")), content(&original), "{name}");
         if !has_zstd {
@@ -87,7 +87,7 @@ fn files_of_earlier_versions_round_trip_byte_for_byte() {
 fn earlier_versions_refuse_what_they_lack_by_name() {
     let folder = Folder::new();
     let convert = |fixture: &str, version: &str| {
-        let options = options().with_format_version(Some(version.to_owned()));
+        let options = options().format_version(Some(version.to_owned()));
         folder.convert(root().join(fixture), "out.zt", &options).unwrap_err()
     };
     for (fixture, version, what) in [
@@ -115,7 +115,7 @@ fn earlier_versions_compress_and_store_attributes_as_text() {
     let path = root().join("apr/basic.apr");
     let before = Reader::open(&path).unwrap();
     for (version, stated) in [("1.0", "1.0"), ("1.1", "1.1.0")] {
-        let options = compressed(Compression::Zstd).with_format_version(Some(version.to_owned()));
+        let options = compressed(Compression::Zstd).format_version(Some(version.to_owned()));
         folder.convert(&path, "out.zt", &options).unwrap();
         let after = folder.open("out.zt");
         assert_eq!(after.metadata().version, stated);
@@ -204,7 +204,7 @@ fn layouts_keep_their_components_and_attributes() {
     model.tensors[3].attributes = attributes.as_object().unwrap().clone();
     for digest in [DigestAlgorithm::None, DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256] {
         for compression in [Compression::None, Compression::Zstd, Compression::Auto] {
-            model.round_trips(&compressed(compression).with_digest(Some(digest)));
+            model.round_trips(&compressed(compression).digest(Some(digest)));
         }
     }
 }
@@ -254,7 +254,7 @@ fn writes_the_requested_digests_which_detect_damage() {
     let algorithms =
         [(None, "crc32c"), (Some(DigestAlgorithm::Crc32c), "crc32c"), (Some(DigestAlgorithm::Sha256), "sha256")];
     for (digest, expected) in algorithms {
-        folder.convert("m.safetensors", "m.zt", &compressed(Compression::Zstd).with_digest(digest)).unwrap();
+        folder.convert("m.safetensors", "m.zt", &compressed(Compression::Zstd).digest(digest)).unwrap();
         let mut file = fs::read(folder.path("m.zt")).unwrap();
         let reader = folder.open("m.zt");
         let digests = reader.tensors().iter().map(|tensor| tensor.components[0].digest.unwrap().digest.algorithm());
@@ -264,7 +264,7 @@ fn writes_the_requested_digests_which_detect_damage() {
         folder.write("damaged.zt", &file);
         assert_eq!(folder.open("damaged.zt").verify(&()).unwrap_err().kind, ErrorKind::Checksum);
     }
-    let none = options().with_digest(Some(DigestAlgorithm::None));
+    let none = options().digest(Some(DigestAlgorithm::None));
     folder.convert("m.safetensors", "m.zt", &none).unwrap();
     assert!(folder.open("m.zt").tensors().iter().all(|tensor| tensor.components[0].digest.is_none()));
 }
@@ -278,7 +278,7 @@ fn metadata_keeps_its_types() {
         "deep": { "labels": ["a", "ü"], "of": [[], {}, false] },
     });
     let metadata = given.as_object().unwrap().clone();
-    folder.convert("m.safetensors", "m.zt", &options().with_metadata(metadata.clone())).unwrap();
+    folder.convert("m.safetensors", "m.zt", &options().metadata(metadata.clone())).unwrap();
     let mut expected = metadata;
     expected.insert("format".to_owned(), "pt".into());
     assert_eq!(folder.open("m.zt").metadata().metadata, expected);
@@ -289,7 +289,7 @@ fn tensors_begin_at_the_requested_alignment() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for alignment in [64, 4096] {
-        let options = options().with_alignment(Some(alignment));
+        let options = options().alignment(Some(alignment));
         folder.convert("m.safetensors", "m.zt", &options).unwrap();
         let reader = folder.open("m.zt");
         assert!(reader.tensors().iter().all(|tensor| tensor.first_byte() % alignment == 0));
@@ -303,9 +303,9 @@ fn unsupported_options_are_rejected() {
     folder.write("m.safetensors", &varied());
     for wrong in [
         compressed(Compression::Lz4),
-        options().with_digest(Some(DigestAlgorithm::Blake3)),
-        options().with_alignment(Some(32)),
-        options().with_max_shard_bytes(Some(1000)),
+        options().digest(Some(DigestAlgorithm::Blake3)),
+        options().alignment(Some(32)),
+        options().max_shard_bytes(Some(1000)),
     ] {
         let error = folder.convert("m.safetensors", "m.zt", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

@@ -1,36 +1,10 @@
-//! The trait `StreamingLoader` of the APR specification.
+//! Loads whole tensors.
 
 use super::Reader;
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::{Algorithm, Tensor};
-use crate::loader::ModelMetadata;
 use crate::pipeline::{Expansion, LoadedComponent, check_indices};
-
-/// Loads a model incrementally: its metadata, the list of its tensors, then tensors on demand (APR-FORMAT-002,
-/// "Streaming Load"). [`Loader`](crate::loader::Loader) has the same operations, with an async API.
-pub trait StreamingLoader {
-    /// Loads the model's metadata.
-    ///
-    /// # Errors
-    /// Errors of reading the head.
-    fn load_metadata(&mut self) -> Result<ModelMetadata>;
-
-    /// Lists every tensor, in file order.
-    ///
-    /// # Errors
-    /// Errors of reading the heads of all files.
-    fn load_index(&mut self) -> Result<Vec<Tensor>>;
-
-    /// Loads and decodes a tensor, and verifies its digest, if it has one.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` if its bytes are damaged; `LIMIT` if memory cannot be allocated.
-    fn load_tensor(&mut self, name: &str) -> Result<LoadedTensor>;
-
-    /// Announces tensors that will be loaded soon. Ignores errors, which `load_tensor` reports.
-    fn prefetch(&mut self, names: &[&str]);
-}
 
 /// A tensor with its bytes.
 #[derive(Debug)]
@@ -64,29 +38,24 @@ impl LoadedTensor {
     }
 }
 
-impl StreamingLoader for Reader {
-    fn load_metadata(&mut self) -> Result<ModelMetadata> {
-        Ok(self.metadata().clone())
-    }
-
-    fn load_index(&mut self) -> Result<Vec<Tensor>> {
-        Ok(self.tensors().to_vec())
-    }
-
-    fn load_tensor(&mut self, name: &str) -> Result<LoadedTensor> {
+impl Reader {
+    /// Loads and decodes a tensor, and verifies its digest, if it has one.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` if its bytes are damaged; `LIMIT` if memory cannot be allocated.
+    pub fn load_tensor(&self, name: &str) -> Result<LoadedTensor> {
         self.load(self.tensor(name)?)
     }
 
-    fn prefetch(&mut self, names: &[&str]) {
+    /// Announces tensors that will be loaded soon. Ignores names that the model does not have.
+    pub fn prefetch(&self, names: &[&str]) {
         for tensor in names.iter().filter_map(|name| self.tensor(name).ok()) {
             for part in &tensor.components {
                 self.file(tensor).map(|file| file.bytes.storage.will_need(&part.range)).ok();
             }
         }
     }
-}
 
-impl Reader {
     /// Loads and verifies a tensor of this reader.
     pub(super) fn load(&self, tensor: &Tensor) -> Result<LoadedTensor> {
         let file = self.file(tensor)?;

@@ -1,0 +1,247 @@
+//! Options for opening a model.
+
+use crate::error::Result;
+use crate::index::Digest;
+use crate::loader;
+use crate::on_progress::{OnProgress, Progress};
+use crate::retry::RetryPolicy;
+use crate::signature::SignedFiles;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+use crate::source::PartUrls;
+use std::fmt;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The URL of a file, from its path in the model and from the URL that it would otherwise have.
+type MapPartUrl = Arc<dyn Fn(&str, &str) -> Result<Option<String>> + Send + Sync>;
+
+/// How to open and load a model.
+///
+/// ```no_run
+/// # #[cfg(not(target_arch = "wasm32"))]
+/// # async fn example() -> weightstream::Result<()> {
+/// use weightstream::OpenOptions;
+///
+/// let options = OpenOptions::new().header("authorization", "Bearer …").concurrency(2);
+/// let model = options.open("https://example.org/model.gguf").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct OpenOptions {
+    pub(super) loader: loader::Options,
+    pub(super) headers: Vec<(String, String)>,
+    #[cfg_attr(not(any(feature = "http", target_arch = "wasm32")), allow(dead_code, reason = "URLs are refused"))]
+    pub(super) hub_endpoint: Option<String>,
+    #[cfg_attr(not(any(feature = "http", target_arch = "wasm32")), allow(dead_code, reason = "URLs are refused"))]
+    pub(super) hub_token: Option<String>,
+    pub(super) drops_query: bool,
+    pub(super) part_urls: Option<MapPartUrl>,
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) same_origin_only: bool,
+    pub(super) on_progress: OnProgress,
+    #[cfg(target_arch = "wasm32")]
+    pub(super) fetch: Option<js_sys::Function>,
+    #[cfg(target_arch = "wasm32")]
+    pub(super) credentials: Option<web_sys::RequestCredentials>,
+    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+    pub(super) cache: Option<crate::web::Cache>,
+    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+    pub(super) workers: usize,
+}
+
+impl OpenOptions {
+    /// The options of [`Model::open`](crate::Model::open).
+    pub fn new() -> Self {
+        OpenOptions::default()
+    }
+
+    /// Sends a header with requests to the origin of the opened URL, and only there: not to the targets of redirects to
+    /// other origins, nor to URLs in a manifest. Can be repeated.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// The access token for the model hub, which is sent only to the hub, not to the storage that it redirects to.
+    #[must_use]
+    pub fn hub_token(self, token: impl Into<String>) -> Self {
+        OpenOptions { hub_token: Some(token.into()), ..self }
+    }
+
+    /// The URL of the model hub that addresses such as `hf:owner/name` refer to, in place of the Hugging Face Hub.
+    #[must_use]
+    pub fn hub_endpoint(self, url: impl Into<String>) -> Self {
+        OpenOptions { hub_endpoint: Some(url.into()), ..self }
+    }
+
+    /// Requests the other files of a model without the query of the opened URL. By default they have it, too, because a
+    /// signature or a token of a folder is valid for all of its files.
+    #[must_use]
+    pub fn drop_query(self) -> Self {
+        OpenOptions { drops_query: true, ..self }
+    }
+
+    /// Requests the other files of a model at the URLs that `map` returns for the path in the model, and for the URL
+    /// that the file would otherwise have. A returned URL may be relative to the opened one; `None` keeps the URL.
+    #[must_use]
+    pub fn map_part_urls(self, map: impl Fn(&str, &str) -> Result<Option<String>> + Send + Sync + 'static) -> Self {
+        OpenOptions { part_urls: Some(Arc::new(map)), ..self }
+    }
+
+    /// Rejects redirects to other origins (scheme, host and port) than that of the opened URL, and files of a manifest
+    /// there. By default, they are followed, without the headers.
+    #[must_use]
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn same_origin_only(self) -> Self {
+        OpenOptions { same_origin_only: true, ..self }
+    }
+
+    /// Maximum number of concurrent connections of one call; 4 by default. A call starts with one and adds more only
+    /// while each addition increases the throughput.
+    #[must_use]
+    pub fn concurrency(mut self, connections: usize) -> Self {
+        self.loader.concurrency = connections;
+        self
+    }
+
+    /// When to retry after a failure.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.loader.retry = policy;
+        self
+    }
+
+    /// Maximum number of bytes that one call holds of tensors that it has not returned yet; 256 MiB by default. All
+    /// prefetched tensors together have one such budget. A single tensor may be larger, unless it is made dense.
+    #[must_use]
+    pub fn max_memory_bytes(mut self, bytes: u64) -> Self {
+        self.loader.max_memory_bytes = bytes;
+        self
+    }
+
+    /// Whether loads verify the checksums that the model's files state; true by default.
+    /// [`Model::verify`](crate::Model::verify) always does.
+    #[must_use]
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.loader.verify = verify;
+        self
+    }
+
+    /// Compares a tensor with a digest, over its decoded bytes, whenever it is loaded as a whole. Can be repeated.
+    #[must_use]
+    pub fn tensor_digest(mut self, name: impl Into<String>, digest: Digest) -> Self {
+        self.loader.digests.tensors.insert(name.into(), digest);
+        self
+    }
+
+    /// Compares a file with a digest, over its stored bytes: a manifest when the model is opened, other files when all
+    /// of their bytes are read. `name` is the file's path in the model, its name or its URL. Can be repeated.
+    #[must_use]
+    pub fn file_digest(mut self, name: impl Into<String>, digest: Digest) -> Self {
+        self.loader.digests.files.insert(name.into(), digest);
+        self
+    }
+
+    /// Compares all bytes with those that were signed, before any of them are returned: see
+    /// [`signature`](crate::signature). The files of the model are those with the same names in the signed folder.
+    #[must_use]
+    pub fn signature(mut self, files: impl Into<Arc<SignedFiles>>) -> Self {
+        let signature = self.loader.signature.take().unwrap_or_default();
+        self.loader.signature = Some(signature.with_files(files.into()));
+        self
+    }
+
+    /// The path of the opened file in the signed folder, if it is not its name. Those of other files are relative to
+    /// it.
+    #[must_use]
+    pub fn signed_path(mut self, path: impl Into<String>) -> Self {
+        let signature = self.loader.signature.take().unwrap_or_default();
+        self.loader.signature = Some(signature.with_path(Some(path.into())));
+        self
+    }
+
+    /// Calls `callback` with the progress of every call that reads tensors. It is called often, and on another thread.
+    #[must_use]
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn on_progress(self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        OpenOptions { on_progress: OnProgress::new(callback), ..self }
+    }
+
+    /// Calls `callback` with the progress of every call that reads tensors. It is called often.
+    #[must_use]
+    #[cfg(target_arch = "wasm32")]
+    pub fn on_progress(self, callback: impl Fn(Progress) + 'static) -> Self {
+        OpenOptions { on_progress: OnProgress::new(callback), ..self }
+    }
+
+    /// Whether an option is set that paths do not have. The token of the hub may be set for all models of an app.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn are_for_urls(&self) -> bool {
+        !self.headers.is_empty() || self.same_origin_only || self.drops_query || self.part_urls.is_some()
+    }
+
+    /// The hub of addresses.
+    #[cfg(any(feature = "http", target_arch = "wasm32"))]
+    pub(super) fn hub(&self) -> crate::hub::Hub {
+        let hub = crate::hub::Hub::default();
+        let endpoint = self.hub_endpoint.clone().unwrap_or_else(|| hub.endpoint.clone());
+        hub.with_endpoint(endpoint).with_token(self.hub_token.clone())
+    }
+
+    /// Which URLs the other files of the model have.
+    #[cfg(any(feature = "http", target_arch = "wasm32"))]
+    pub(super) fn part_urls(&self) -> PartUrls {
+        match &self.part_urls {
+            Some(map) => {
+                let map = Arc::clone(map);
+                PartUrls::Map(Rc::new(move |path, url| map(path, url)))
+            }
+            None if self.drops_query => PartUrls::DropQuery,
+            None => PartUrls::KeepQuery,
+        }
+    }
+}
+
+/// Options that only browsers have.
+#[cfg(target_arch = "wasm32")]
+impl OpenOptions {
+    /// Sends requests with this function in place of the global `fetch`.
+    #[must_use]
+    pub fn fetch(self, fetch: js_sys::Function) -> Self {
+        OpenOptions { fetch: Some(fetch), ..self }
+    }
+
+    /// The credentials mode of requests to the origin of the opened URL.
+    #[must_use]
+    pub fn credentials(self, credentials: web_sys::RequestCredentials) -> Self {
+        OpenOptions { credentials: Some(credentials), ..self }
+    }
+
+    /// Keeps the files of models that are opened by URL for the next visit. Every read from a cache is verified.
+    #[must_use]
+    #[cfg(feature = "web-workers")]
+    pub fn cache(self, cache: crate::web::Cache) -> Self {
+        OpenOptions { cache: Some(cache), ..self }
+    }
+
+    /// Decodes and verifies tensors in up to `count` workers beside the thread of the page; none by default. See
+    /// [`web::default_workers`](crate::web::default_workers).
+    #[must_use]
+    #[cfg(feature = "web-workers")]
+    pub fn workers(self, count: usize) -> Self {
+        OpenOptions { workers: count, ..self }
+    }
+}
+
+/// Headers and tokens are secrets, and left out.
+impl fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenOptions")
+            .field("loader", &self.loader)
+            .field("on_progress", &self.on_progress)
+            .finish_non_exhaustive()
+    }
+}

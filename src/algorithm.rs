@@ -45,7 +45,7 @@ impl Display for Algorithm {
 }
 
 /// The name.
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 impl From<Algorithm> for wasm_bindgen::JsValue {
     fn from(algorithm: Algorithm) -> Self {
         algorithm.name().into()

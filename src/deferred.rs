@@ -3,10 +3,7 @@
 
 /// The code of one part of the module, besides the main part, which every page loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(all(target_arch = "wasm32", feature = "js")),
-    allow(dead_code, reason = "only the npm package has parts")
-)]
+#[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package has parts"))]
 pub(crate) enum Code {
     /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and Zstandard.
     Formats,
@@ -17,7 +14,7 @@ pub(crate) enum Code {
     Extras,
 }
 
-#[cfg(all(target_arch = "wasm32", feature = "js"))]
+#[cfg(npm)]
 mod state {
     use super::Code;
     use std::cell::Cell;
@@ -41,5 +38,5 @@ mod state {
     }
 }
 
-#[cfg(all(target_arch = "wasm32", feature = "js"))]
+#[cfg(npm)]
 pub(crate) use state::{is_loaded, set_loaded};

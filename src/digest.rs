@@ -84,7 +84,7 @@ pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     bytes.try_into().ok().filter(|_| rest.is_empty())
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;

@@ -225,7 +225,7 @@ pub fn element_count(shape: &[u64]) -> Result<u64> {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 use std::sync::Arc;
 
 /// The result type of this crate.
@@ -34,7 +34,7 @@ macro_rules! error_kinds {
             }
 
             /// Every code with its documentation, for the TypeScript declarations.
-            #[cfg(all(test, not(target_arch = "wasm32")))]
+            #[cfg(all(test, native))]
             const DOCUMENTED_CODES: &[(&str, &[&str])] = &[$(($code, &[$($line),+]),)+];
         }
     };
@@ -110,19 +110,19 @@ pub struct ErrorContext {
     /// What the user can do, if it is more specific than the general advice of the kind.
     pub advice: Option<String>,
     /// The JavaScript exception that caused the error.
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub cause: Option<wasm_bindgen::JsValue>,
     /// The error of the operating system or of another crate that caused the error: its [`std::error::Error::source`].
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(crate) cause: Cause,
 }
 
 /// The cause of an error. It is ignored when errors are compared.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cause(Option<Arc<dyn std::error::Error + Send + Sync>>);
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 impl PartialEq for Cause {
     fn eq(&self, _: &Cause) -> bool {
         true
@@ -181,12 +181,12 @@ impl Error {
     /// JavaScript exceptions.
     #[must_use]
     pub fn with_cause(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
-        #[cfg(target_arch = "wasm32")]
+        #[cfg(web)]
         {
             drop(cause);
             self
         }
-        #[cfg(not(target_arch = "wasm32"))]
+        #[cfg(native)]
         {
             let mut context = self.context;
             context.cause = Cause(Some(Arc::new(cause)));
@@ -224,7 +224,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         let cause = self.context.cause.0.as_deref()?;
         Some(cause)
@@ -236,14 +236,14 @@ pub(crate) fn malformed(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Format, what)
 }
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Error::new(ErrorKind::Io, error.to_string()).with_cause(error)
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

@@ -1,10 +1,10 @@
 //! What the loader needs of the program that runs it, besides bytes: a clock, waiting, random numbers, and code that is
 //! loaded on demand.
 
-#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+#[cfg(http_client)]
 mod tokio;
 
-#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+#[cfg(http_client)]
 pub use tokio::TokioHost;
 
 use crate::error::Result;

@@ -113,15 +113,15 @@
 #![cfg_attr(not(feature = "formats"), allow(dead_code, unused_imports))]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 extern crate self as weightstream; // code shared with the tests in `tests/` uses this name
 
 mod algorithm;
 mod api;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 mod browser;
 mod buffer;
-#[cfg(any(all(feature = "web-workers", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
+#[cfg(any(workers, all(test, native)))]
 mod cache;
 mod codec;
 mod cursor;
@@ -132,11 +132,11 @@ mod error;
 mod fields;
 pub mod format;
 mod host;
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 mod hub;
 mod identity;
 mod index;
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
+#[cfg(npm)]
 mod js;
 mod loader;
 mod location;
@@ -146,12 +146,12 @@ mod name_index;
 mod names;
 mod native;
 mod on_progress;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod output;
 mod pipeline;
 mod plan;
 mod progress;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod regular_file;
 mod retry;
 mod setters;
@@ -159,22 +159,22 @@ pub mod signature;
 mod similar_names;
 mod sorting;
 pub mod source;
-#[cfg(any(target_arch = "wasm32", feature = "http", test))]
+#[cfg(any(remote, test))]
 mod status;
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 mod trust;
 mod values;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub mod web;
 mod window;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod workers;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub mod write;
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub use api::StreamingLoader;
 pub use api::{
     Element, LoadRequest, LoadedComponent, LoadedTensor, Model, OpenOptions, SourceModel, StreamRequest, TensorStream,
@@ -187,13 +187,13 @@ pub use on_progress::Progress;
 pub use retry::RetryPolicy;
 
 /// Models with blocking calls, natively.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub mod blocking {
     pub use crate::api::blocking::{Model, TensorIterator};
 }
 
 /// The Rust code blocks of the guides.
-#[cfg(all(doctest, feature = "http", feature = "write", not(target_arch = "wasm32")))]
+#[cfg(all(doctest, feature = "http", writes))]
 mod guides {
     #[doc = include_str!("../README.md")]
     mod readme {}
@@ -208,7 +208,7 @@ mod guides {
 /// crate `weightstream-publish`. They are not part of the public API and may change in any version.
 #[doc(hidden)]
 pub mod internals {
-    #[cfg(any(target_arch = "wasm32", feature = "http", test))]
+    #[cfg(any(remote, test))]
     pub mod answer {
         pub use crate::source::answer::parse_content_range;
     }
@@ -227,11 +227,11 @@ pub mod internals {
     pub mod format {
         pub use crate::format::*;
     }
-    #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+    #[cfg(http_client)]
     pub mod host {
         pub use crate::host::TokioHost;
     }
-    #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+    #[cfg(http_client)]
     pub mod http {
         pub use crate::native::remote::block_on;
         pub use crate::source::http::client::{
@@ -239,7 +239,7 @@ pub mod internals {
             without_query,
         };
     }
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub mod output {
         pub use crate::output::created_folders::CreatedFolders;
         pub use crate::output::destination::{check, check_free, is_input, replaced};
@@ -247,7 +247,7 @@ pub mod internals {
         pub use crate::output::shards::{assign, content_name, file_count};
         pub use crate::output::target::{Naming, Sharded, Target, shares_bytes};
     }
-    #[cfg(any(feature = "http", target_arch = "wasm32"))]
+    #[cfg(remote)]
     pub mod hub {
         pub use crate::hub::*;
     }
@@ -273,7 +273,7 @@ pub mod internals {
         pub use crate::index::part::{MAX_PARTS, part_path};
         pub use crate::index::publication::{KEY, Publication};
     }
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub mod regular_file {
         pub use crate::regular_file::{Opened, open};
     }
@@ -292,7 +292,7 @@ pub mod internals {
     pub mod window {
         pub use crate::window::*;
     }
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub mod write {
         pub use crate::write::cancellation::check_cancelled;
         pub use crate::write::conversion::Conversion;

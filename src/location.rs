@@ -16,7 +16,7 @@ fn has_scheme(location: &str, schemes: &[&str]) -> bool {
     schemes.iter().any(|scheme| starts_with(scheme))
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

@@ -26,7 +26,7 @@ pub struct Strings {
 
 impl LongArray {
     /// The number of items.
-    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    #[cfg(npm)]
     pub(crate) fn len(&self) -> usize {
         match self {
             LongArray::Strings(strings) => strings.ends.len(),
@@ -83,7 +83,7 @@ impl From<&LongArray> for Value {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

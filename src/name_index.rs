@@ -74,7 +74,7 @@ fn hash(name: &str) -> u32 {
     (mixed >> 32) as u32
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -64,7 +64,7 @@ fn digit(character: u8) -> Option<u8> {
     char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

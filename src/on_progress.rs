@@ -2,9 +2,9 @@
 
 use crate::progress;
 use std::fmt;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 use std::rc::Rc;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,9 +19,9 @@ pub struct Progress {
 }
 
 /// What an app calls with the progress.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 type Callback = Arc<dyn Fn(Progress) + Send + Sync>;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 type Callback = Rc<dyn Fn(Progress)>;
 
 /// What an app calls with the progress, if it does.
@@ -29,17 +29,17 @@ type Callback = Rc<dyn Fn(Progress)>;
 pub(crate) struct OnProgress(Option<Callback>);
 
 impl OnProgress {
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(crate) fn new(callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         OnProgress(Some(Arc::new(callback)))
     }
 
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub(crate) fn new(callback: impl Fn(Progress) + 'static) -> Self {
         OnProgress(Some(Rc::new(callback)))
     }
 
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(crate) fn is_set(&self) -> bool {
         self.0.is_some()
     }

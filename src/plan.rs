@@ -162,7 +162,7 @@ fn joins<T>(last: &WantedRange<T>, range: &Range<u64>, next: &WantedRange<T>, ga
     last.shard == next.shard && follows && next.read_range.start.saturating_sub(range.end) <= gap
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -74,7 +74,7 @@ impl RetryPolicy {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::error::ErrorKind;

@@ -71,7 +71,7 @@ fn edit_distance(one: &[u8], other: &[u8], max: usize) -> Option<usize> {
     row.last().copied().filter(|distance| *distance <= max)
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

@@ -247,7 +247,7 @@ impl<'a> Window<'a> {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,39 +1,39 @@
 //! The interface for Rust users: a model that is opened from a path or a URL, asynchronous and blocking.
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod block_on;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub(crate) mod blocking;
 mod element;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod input;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod local;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod model;
 mod options;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod place;
 mod request;
 mod source_model;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod streaming;
 mod tensor;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod thread;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 mod web_model;
 
 pub use element::Element;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub use model::Model;
 pub use options::OpenOptions;
 pub use request::{LoadRequest, StreamRequest};
 pub use source_model::SourceModel;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub use streaming::StreamingLoader;
 pub use tensor::{LoadedComponent, LoadedTensor};
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub use thread::TensorStream;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub use web_model::{Model, TensorStream};

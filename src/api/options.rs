@@ -6,10 +6,10 @@ use crate::loader;
 use crate::on_progress::{OnProgress, Progress};
 use crate::retry::RetryPolicy;
 use crate::signature::SignedFiles;
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 use crate::source::PartUrls;
 use std::fmt;
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -32,22 +32,22 @@ type MapPartUrl = Arc<dyn Fn(&str, &str) -> Result<Option<String>> + Send + Sync
 pub struct OpenOptions {
     pub(super) loader: loader::Options,
     pub(super) headers: Vec<(String, String)>,
-    #[cfg_attr(not(any(feature = "http", target_arch = "wasm32")), allow(dead_code, reason = "URLs are refused"))]
+    #[cfg_attr(not(remote), allow(dead_code, reason = "URLs are refused"))]
     pub(super) hub_endpoint: Option<String>,
-    #[cfg_attr(not(any(feature = "http", target_arch = "wasm32")), allow(dead_code, reason = "URLs are refused"))]
+    #[cfg_attr(not(remote), allow(dead_code, reason = "URLs are refused"))]
     pub(super) hub_token: Option<String>,
     pub(super) drops_query: bool,
     pub(super) part_urls: Option<MapPartUrl>,
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(super) same_origin_only: bool,
     pub(super) on_progress: OnProgress,
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub(super) fetch: Option<js_sys::Function>,
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub(super) credentials: Option<web_sys::RequestCredentials>,
-    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+    #[cfg(workers)]
     pub(super) cache: Option<crate::web::Cache>,
-    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+    #[cfg(workers)]
     pub(super) workers: usize,
 }
 
@@ -94,7 +94,7 @@ impl OpenOptions {
     /// Rejects redirects to other origins (scheme, host and port) than that of the opened URL, and files of a manifest
     /// there. By default, they are followed, without the headers.
     #[must_use]
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub fn same_origin_only(self) -> Self {
         OpenOptions { same_origin_only: true, ..self }
     }
@@ -165,26 +165,26 @@ impl OpenOptions {
 
     /// Calls `callback` with the progress of every call that reads tensors. It is called often, and on another thread.
     #[must_use]
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub fn on_progress(self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         OpenOptions { on_progress: OnProgress::new(callback), ..self }
     }
 
     /// Calls `callback` with the progress of every call that reads tensors. It is called often.
     #[must_use]
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub fn on_progress(self, callback: impl Fn(Progress) + 'static) -> Self {
         OpenOptions { on_progress: OnProgress::new(callback), ..self }
     }
 
     /// Whether an option is set that paths do not have. The token of the hub may be set for all models of an app.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(super) fn are_for_urls(&self) -> bool {
         !self.headers.is_empty() || self.same_origin_only || self.drops_query || self.part_urls.is_some()
     }
 
     /// The hub of addresses.
-    #[cfg(any(feature = "http", target_arch = "wasm32"))]
+    #[cfg(remote)]
     pub(super) fn hub(&self) -> crate::hub::Hub {
         let hub = crate::hub::Hub::default();
         let endpoint = self.hub_endpoint.clone().unwrap_or_else(|| hub.endpoint.clone());
@@ -192,7 +192,7 @@ impl OpenOptions {
     }
 
     /// Which URLs the other files of the model have.
-    #[cfg(any(feature = "http", target_arch = "wasm32"))]
+    #[cfg(remote)]
     pub(super) fn part_urls(&self) -> PartUrls {
         match &self.part_urls {
             Some(map) => {
@@ -206,7 +206,7 @@ impl OpenOptions {
 }
 
 /// Options that only browsers have.
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 impl OpenOptions {
     /// Sends requests with this function in place of the global `fetch`.
     #[must_use]

@@ -48,14 +48,14 @@ impl LoadRequest {
 
     /// Calls `callback` with the progress of this load, in place of that of the model's options.
     #[must_use]
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub fn on_progress(self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         LoadRequest { on_progress: OnProgress::new(callback), ..self }
     }
 
     /// Calls `callback` with the progress of this load, in place of that of the model's options.
     #[must_use]
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub fn on_progress(self, callback: impl Fn(Progress) + 'static) -> Self {
         LoadRequest { on_progress: OnProgress::new(callback), ..self }
     }
@@ -135,14 +135,14 @@ impl StreamRequest {
 
     /// Like [`LoadRequest::on_progress`].
     #[must_use]
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub fn on_progress(self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         StreamRequest { on_progress: OnProgress::new(callback), ..self }
     }
 
     /// Like [`LoadRequest::on_progress`].
     #[must_use]
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub fn on_progress(self, callback: impl Fn(Progress) + 'static) -> Self {
         StreamRequest { on_progress: OnProgress::new(callback), ..self }
     }

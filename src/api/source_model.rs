@@ -165,7 +165,7 @@ impl<S: ModelSource<Body: Body<Buffer = Memory>>> SourceModel<S> {
     }
 
     /// What is known of the model.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(super) fn index(&self) -> &Arc<ModelIndex> {
         &self.index
     }

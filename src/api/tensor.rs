@@ -6,14 +6,14 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Algorithm, Component, Layout, Tensor};
 use crate::loader::{self, Loaded};
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 use crate::source::Buffer;
 use std::borrow::Cow;
 
 /// The memory of loaded tensors.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub(super) type Memory = Vec<u8>;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub(super) type Memory = crate::source::js_buffer::JsBuffer;
 
 /// A tensor with its bytes, decoded and verified as far as its format allows.
@@ -126,7 +126,7 @@ impl LoadedTensor {
     ///
     /// # Errors
     /// Those of [`LoadedTensor::bytes`].
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub fn array(&self) -> Result<js_sys::Uint8Array> {
         Ok(self.only()?.array())
     }
@@ -201,7 +201,7 @@ impl<'a> LoadedComponent<'a> {
     }
 
     /// Like [`LoadedTensor::array`].
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub fn array(&self) -> js_sys::Uint8Array {
         self.component.buffer.bytes().clone()
     }
@@ -211,12 +211,12 @@ fn too_many() -> Error {
     Error::new(ErrorKind::Internal, "a conversion returned more elements than the tensor has")
 }
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 fn read(buffer: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Borrowed(buffer))
 }
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 fn read(buffer: &Memory) -> Result<Cow<'_, [u8]>> {
     let mut bytes = Vec::<u8>::allocate(buffer.byte_length())?;
     let mut filled = 0;
@@ -228,12 +228,12 @@ fn read(buffer: &Memory) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(bytes))
 }
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 fn into_vec(buffer: Vec<u8>) -> Result<Vec<u8>> {
     Ok(buffer)
 }
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 fn into_vec(buffer: Memory) -> Result<Vec<u8>> {
     read(&buffer).map(Cow::into_owned)
 }

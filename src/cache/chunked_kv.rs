@@ -114,7 +114,7 @@ impl<K: KvStore> ChunkedKv<K> {
     }
 
     /// The key-value store.
-    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "used only in browsers"))]
+    #[cfg_attr(native, allow(dead_code, reason = "used only in browsers"))]
     pub(crate) fn store(&self) -> &K {
         &self.store
     }

@@ -91,7 +91,7 @@ impl<S: Storage> ContentIndex<S> {
     }
 
     /// Returns the storage.
-    #[cfg(all(test, not(target_arch = "wasm32")))]
+    #[cfg(all(test, native))]
     pub(crate) fn into_storage(self) -> S {
         self.storage
     }

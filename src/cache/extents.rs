@@ -70,7 +70,7 @@ impl Extents {
     }
 
     /// Number of cached bytes.
-    #[cfg(all(test, not(target_arch = "wasm32")))]
+    #[cfg(all(test, native))]
     pub(crate) fn byte_length(&self) -> u64 {
         self.parts.iter().map(|(start, (end, _))| end - start).sum()
     }
@@ -93,7 +93,7 @@ impl Extents {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -62,19 +62,19 @@ impl<S: Storage> Log<S> {
     }
 
     /// Distinguishes this log from earlier logs of the same name.
-    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "used only in browsers"))]
+    #[cfg_attr(native, allow(dead_code, reason = "used only in browsers"))]
     pub(crate) fn generation(&self) -> Option<u64> {
         self.state.as_ref().map(|state| state.generation)
     }
 
     /// Number of cached bytes.
-    #[cfg(all(test, not(target_arch = "wasm32")))]
+    #[cfg(all(test, native))]
     pub(crate) fn byte_length(&self) -> u64 {
         self.state.as_ref().map_or(0, |state| state.extents.byte_length())
     }
 
     /// Whether all of `range` is cached. The bytes are not verified.
-    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "used only in browsers"))]
+    #[cfg_attr(native, allow(dead_code, reason = "used only in browsers"))]
     pub(crate) fn has(&self, range: &Range<u64>) -> bool {
         self.state.as_ref().is_some_and(|state| state.extents.run_end(range.start) >= range.end)
     }
@@ -168,7 +168,7 @@ impl<S: Storage> Log<S> {
     }
 
     /// Returns the storage.
-    #[cfg(all(test, not(target_arch = "wasm32")))]
+    #[cfg(all(test, native))]
     pub(crate) fn into_storage(self) -> S {
         self.storage
     }
@@ -209,7 +209,7 @@ impl<S: Storage> Log<S> {
 }
 
 /// Decodes the description and the time of the last use from the first [`MAX_HEADER_BYTES`] of a log.
-#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "used only in browsers"))]
+#[cfg_attr(native, allow(dead_code, reason = "used only in browsers"))]
 pub(super) fn parse_header(bytes: &[u8]) -> Option<(Description, u64)> {
     let head = Head::read(bytes.first_chunk()?)?;
     let text = bytes.get(HEAD_BYTES..HEAD_BYTES + head.text_length)?;
@@ -217,7 +217,7 @@ pub(super) fn parse_header(bytes: &[u8]) -> Option<(Description, u64)> {
 }
 
 /// Maximum length of the description at the start of a log.
-#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "used only in browsers"))]
+#[cfg_attr(native, allow(dead_code, reason = "used only in browsers"))]
 pub(super) const MAX_HEADER_BYTES: u64 = (HEAD_BYTES + record::MAX_TEXT_BYTES) as u64;
 
 fn load(storage: &mut impl Storage, scratch: &mut Vec<u8>, piece: &Piece) -> Result<bool> {

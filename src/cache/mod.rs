@@ -11,45 +11,45 @@
 //!
 //! A cache error never fails a load. The cache stops writing, and the loader reads from the network.
 
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) mod backend;
 pub(crate) mod chunked_kv;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) mod client;
 pub(crate) mod content_index;
 pub(crate) mod extents;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) mod files;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod indexed;
 pub(crate) mod key;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod kv_cache;
 pub(crate) mod log;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod memory;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod message;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod opfs;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod option;
 mod record;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod status;
 pub(crate) mod storage;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod store;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod user_cache;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 mod worker;
 
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) use option::CacheOption;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) use user_cache::UserCache;
-#[cfg(all(feature = "web-workers", not(feature = "js"), target_arch = "wasm32"))]
+#[cfg(all(feature = "web-workers", not(feature = "js"), web))]
 pub(crate) use worker::serve_cache;
 
 /// Maximum length of a piece. To read a part of a piece, the whole piece is read and verified.
@@ -57,20 +57,20 @@ pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
 /// Maximum length of a read from the cache, a few pieces. A request to the worker costs half as much as the
 /// copy of 1 MiB.
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) const READ_BYTES: u64 = 4 << 20;
 
 /// The end of the piece that contains `position`: a multiple of [`PIECE_BYTES`], so that all loads use the same pieces.
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) fn end_of_piece(position: u64) -> u64 {
     (position / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES)
 }
 
 /// The end of a read that starts at `position`. It is a piece boundary, so that no piece is read twice.
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) fn end_of_read(position: u64) -> u64 {
     (position / READ_BYTES + 1).saturating_mul(READ_BYTES)
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests;

@@ -129,7 +129,7 @@ fn middle(range: &Range<u64>) -> Option<u64> {
     (byte_length > CHUNK_BYTES).then(|| range.start + left_subtree_len(byte_length))
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

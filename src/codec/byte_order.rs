@@ -56,7 +56,7 @@ impl BigEndian {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

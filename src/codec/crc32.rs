@@ -81,7 +81,7 @@ pub fn combine(first: u32, second: u32, second_length: u64) -> u32 {
     hasher.finalize()
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -126,7 +126,7 @@ pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;

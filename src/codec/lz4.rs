@@ -176,7 +176,7 @@ fn split_block(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     Ok(bytes.get(LENGTH_BYTES..).and_then(|rest| rest.split_at_checked(length)))
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

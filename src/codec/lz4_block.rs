@@ -242,7 +242,7 @@ impl Lz4Block {
 
 const BEFORE_THE_START: &str = "its LZ4 block is damaged: a match refers to bytes before its start";
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::index::{BlockEnd, Component, Encoding};
 
 /// Whether the target has vector but no CRC instructions.
-const HAS_ONLY_VECTORS: bool = cfg!(all(target_arch = "wasm32", target_feature = "simd128"));
+const HAS_ONLY_VECTORS: bool = cfg!(all(web, target_feature = "simd128"));
 
 /// The maximum input that [`Decoder::push_some`] consumes for encodings that do not change the length.
 const MAX_PIECE_BYTES: usize = 64 << 10;

@@ -104,7 +104,7 @@ impl Varints {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::dtype::Dtype;

@@ -371,7 +371,7 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 

@@ -71,7 +71,7 @@ fn parse_footer(footer: &[u8]) -> Result<Option<(u64, u8)>> {
 }
 
 /// The table of frames of these stored and decoded lengths.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub fn table(frames: &[(u32, u32)]) -> Vec<u8> {
     let length = (table_bytes(frames.len() as u64) - HEADER_BYTES) as u32;
     let mut table = [FRAME_MAGIC.to_le_bytes(), length.to_le_bytes()].concat();
@@ -82,7 +82,7 @@ pub fn table(frames: &[(u32, u32)]) -> Vec<u8> {
     table
 }
 
-#[cfg(all(test, feature = "write", not(target_arch = "wasm32")))]
+#[cfg(all(test, writes))]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;

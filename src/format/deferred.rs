@@ -1,6 +1,6 @@
 //! Stops parsers whose code is in a part of the npm package's module that is not loaded yet.
 
-#[cfg(all(target_arch = "wasm32", feature = "js"))]
+#[cfg(npm)]
 use crate::deferred;
 use crate::window::Stop;
 
@@ -9,7 +9,7 @@ use crate::window::Stop;
 /// # Errors
 /// [`Stop::Deferred`] if it must be loaded first.
 pub(super) fn check() -> Result<(), Stop> {
-    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    #[cfg(npm)]
     if !deferred::is_loaded(deferred::Code::Formats) {
         return Err(Stop::Deferred);
     }

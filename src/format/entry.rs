@@ -5,7 +5,7 @@ use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::padding::PaddingCheck;
 use crate::index::{Manifest, PageTable, Parsed, Tensor};
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 use crate::output::writer::Writer;
 use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ pub struct Format {
     /// The algorithms of the checksums that weightstream verifies in files of this format.
     pub checksums: &'static [&'static str],
     pub(crate) parser: Parser,
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub(crate) writer: Option<Writer>,
 }
 
@@ -81,7 +81,7 @@ impl Format {
 
     /// The writer of the format; `None` if weightstream only reads the format.
     #[doc(hidden)]
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub fn writer(&self) -> Option<&Writer> {
         self.writer.as_ref()
     }

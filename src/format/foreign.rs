@@ -168,7 +168,7 @@ fn kind_of_zip(first_name: &[u8]) -> Option<Kind> {
     IN_PYTORCH.iter().any(|end| first_name.ends_with(end)).then_some(PYTORCH)
 }
 
-#[cfg(all(test, not(feature = "onnx"), not(target_arch = "wasm32")))]
+#[cfg(all(test, not(feature = "onnx"), native))]
 mod tests {
     #[test]
     fn names_onnx_where_its_feature_is_off() {

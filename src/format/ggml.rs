@@ -62,7 +62,7 @@ pub(super) fn removed(number: u32) -> Option<(&'static str, &'static Dtype)> {
 }
 
 /// The number of a dtype, if it is in the table.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(super) fn number_of(dtype: &Dtype) -> Option<u32> {
     TYPES.iter().find(|(_, known)| known == dtype).map(|(number, _)| *number)
 }

@@ -135,7 +135,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_allowed) && !name.starts_with('.')
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

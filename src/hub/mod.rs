@@ -14,7 +14,7 @@ mod request;
 
 pub(crate) use address::Address;
 pub(crate) use redirect::Redirect;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub(crate) use reply::PIECE_BYTES;
 pub(crate) use reply::Reply;
 pub(crate) use request::Transport;
@@ -69,7 +69,7 @@ pub(crate) struct Located {
 pub(crate) struct Repository {
     base: String,
     /// The same at the revision as it was addressed.
-    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+    #[cfg(workers)]
     unpinned_base: String,
     digests: HashMap<String, Digest>,
 }
@@ -101,7 +101,7 @@ impl Repository {
     }
 
     /// The URL of a file at the revision as it was addressed. It stays the same when the revision moves.
-    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+    #[cfg(workers)]
     pub(crate) fn unpinned(&self, url: &str) -> Option<String> {
         url.strip_prefix(&self.base).map(|path| format!("{}{path}", self.unpinned_base))
     }
@@ -145,7 +145,7 @@ pub(crate) async fn locate(address: &Address, transport: &impl Transport) -> Res
         Some(commit) => {
             let repository = Repository {
                 base: address.base(&commit),
-                #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+                #[cfg(workers)]
                 unpinned_base: address.base(&address.revision),
                 digests,
             };

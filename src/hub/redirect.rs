@@ -61,7 +61,7 @@ fn expiry_ms(url: &str, now_ms: u64) -> Option<u64> {
     })
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

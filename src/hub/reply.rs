@@ -4,7 +4,7 @@
 const MAX_BODY_BYTES: u64 = 64 << 20;
 
 /// How much of a body is read at a time.
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub(crate) const PIECE_BYTES: u64 = 256 << 10;
 
 /// A response with the headers of a hub.

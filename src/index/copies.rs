@@ -66,7 +66,7 @@ fn invalid(path: &str, stated: &Value) -> Error {
     malformed(what).advise("It must be lists of [start, start in the previous file, byte length], by file.")
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;

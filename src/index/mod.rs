@@ -41,10 +41,10 @@ pub use parsed::Parsed;
 #[doc(hidden)]
 pub use part::Part;
 pub(crate) use part::{MAX_PARTS, check_part_count, part_path};
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
+#[cfg(npm)]
 pub(crate) use raw_tensors::RawTensor;
 pub use tensor::{Layout, Tensor};
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
+#[cfg(npm)]
 pub(crate) use tensors::Entry;
 pub use tensors::Tensors;
 

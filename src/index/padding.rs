@@ -66,7 +66,7 @@ impl PaddingCheck {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::dtype::Dtype;

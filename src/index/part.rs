@@ -56,7 +56,7 @@ pub fn part_path(path: &str) -> Result<String> {
     Ok(segments.join("/"))
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

@@ -144,7 +144,7 @@ fn invalid_digest(stated: &Value) -> crate::error::Error {
     malformed(format!("the manifest states the digest {}; it must be like `sha256:…`", shown(stated)))
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;

@@ -292,7 +292,7 @@ fn count_of(components: &[Component], lengths: &[u64], role: &str) -> Option<u64
     Some(length / component.dtype.block()?.bytes)
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;

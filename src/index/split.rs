@@ -92,7 +92,7 @@ fn mismatch(what: impl Into<String>) -> Error {
     malformed(what).advise("The files do not belong together: upload all files of the model again.")
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

@@ -255,7 +255,7 @@ fn sort_key(tensor: &Arc<Tensor>) -> SortKey {
     (tensor.first_byte(), u64::from(tensor.stored_length() > 0), 0)
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

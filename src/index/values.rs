@@ -56,7 +56,7 @@ impl ValueCheck {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;

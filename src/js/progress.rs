@@ -198,7 +198,7 @@ extern "C" {
     fn report_error(exception: &JsValue) -> Result<(), JsValue>;
 }
 
-#[cfg(all(test, target_arch = "wasm32"))]
+#[cfg(all(test, web))]
 mod tests {
     use super::*;
     use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};

@@ -120,7 +120,7 @@ pub(super) fn set(object: &Object, name: &str, value: &JsValue) {
     debug_assert!(done.is_ok(), "setting a property of a new object cannot fail");
 }
 
-#[cfg(all(test, target_arch = "wasm32"))]
+#[cfg(all(test, web))]
 #[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;

@@ -41,23 +41,23 @@ pub use safetensors_view::{SafeTensorsView, ViewReader};
 pub use signed_digests::SignedDigests;
 pub use tensor_list::{TensorList, TensorListIter};
 pub use tensor_reader::{BegunTensor, TensorReader};
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) use transfer::SCRATCH_BYTES;
 pub use transfer::file::FIRST_READ_BYTES;
-#[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+#[cfg(all(http_client, writes))]
 pub(crate) use transfer::range_reader::Tap;
 pub use transfer::stats::Stats;
 pub use verified::Verified;
 
 use crate::error::Result;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 use crate::identity::Identity;
 use crate::index::{Algorithm, Digest, Manifest, Metadata, Tensor};
 use crate::model::assembly::{Assembly, Opened};
 use crate::pipeline::Pool;
 use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
-#[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+#[cfg(all(http_client, writes))]
 use crate::window::{Stop, Window};
 use digests::check_whole;
 use futures::channel::oneshot;
@@ -210,7 +210,7 @@ impl<S: ModelSource> Loader<S> {
     }
 
     /// The sources of these files.
-    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    #[cfg(npm)]
     pub(crate) fn sources(&self) -> impl Iterator<Item = &S> {
         self.shards.iter().map(|shard| &shard.file.source)
     }
@@ -221,7 +221,7 @@ impl<S: ModelSource> Loader<S> {
     }
 
     /// The versions of these files, as far as their servers state them.
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub(crate) fn identities(&self) -> impl Iterator<Item = Option<Identity>> {
         self.shards.iter().map(|shard| shard.file.identity())
     }
@@ -250,7 +250,7 @@ impl<S: ModelSource> Loader<S> {
     }
 
     /// Like [`Loader::stats`], for owners that outlive the loader.
-    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    #[cfg(npm)]
     pub(crate) fn shared_stats(&self) -> Rc<Stats> {
         Rc::clone(&self.stats)
     }
@@ -281,7 +281,7 @@ impl<S: ModelSource> Loader<S> {
     }
 
     /// Runs a parser over the first file.
-    #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(all(http_client, writes))]
     pub(crate) async fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
         match self.shards.first() {
             Some(shard) => shard.file.parse_with(parse).await,

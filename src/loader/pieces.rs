@@ -25,7 +25,7 @@ impl<S: ModelSource> PieceReader<S> {
     }
 
     /// Creates a reader that passes the stored bytes to taps.
-    #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(all(http_client, writes))]
     pub(crate) fn with_taps(loader: Rc<Loader<S>>, taps: FileTaps) -> Self {
         PieceReader { loader, rest: Rest::default().with_taps(taps) }
     }

@@ -5,7 +5,7 @@ use crate::format::{self, Expected, RangeChecksum};
 use crate::index::Tensors;
 use crate::loader::Loader;
 use crate::loader::schedule::file_checks::WholeChecks;
-#[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+#[cfg(all(http_client, writes))]
 use crate::loader::schedule::file_checks::check_footers;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
@@ -58,7 +58,7 @@ impl<S: ModelSource> Loader<S> {
     }
 
     /// Checks the end of a file, and returns the CRC-32 values that its footers state.
-    #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(all(http_client, writes))]
     pub(crate) async fn footers(&self, shard: usize, plan: &FilePlan) -> Result<Vec<u32>> {
         match self.shards.get(shard) {
             Some(shard) => check_footers(&shard.file, plan).await,

@@ -257,7 +257,7 @@ fn split_folder(path: &str) -> (&str, &str) {
     path.split_at(path.rfind('/').map_or(0, |slash| slash + 1))
 }
 
-#[cfg(all(test, feature = "formats", not(target_arch = "wasm32")))]
+#[cfg(all(test, feature = "formats", native))]
 mod tests {
     use super::Found::{Nothing, One, Part, Several};
     use super::*;

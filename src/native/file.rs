@@ -1,8 +1,8 @@
 //! An open file of a model: its bytes, and its index.
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 use super::disk::{self, DiskFile, Version};
-#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+#[cfg(maps)]
 use super::map::Map;
 use super::storage::Storage;
 use crate::codec::cast::Conversion;
@@ -14,10 +14,10 @@ use crate::model::assembly::{self, Assembly, PartContent};
 use crate::pipeline::{Job, Pipeline, Received, Task};
 use crate::trust::{FilePlan, StatedDigests};
 use crate::window::{Stop, Window};
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 use std::fs::{File, Metadata};
 use std::ops::Range;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ const HEAD_BYTES: u64 = 16 << 10;
 pub(super) struct FileBytes {
     pub(super) name: String,
     /// The path of a file on disk.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(super) path: Option<PathBuf>,
     /// The version of a file on disk when it was opened.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(super) version: Option<Version>,
     pub(super) storage: Storage,
     /// The length of the file and of the compressed bytes in it, if it was compressed as a whole.
@@ -40,7 +40,7 @@ pub(super) struct FileBytes {
 }
 
 impl FileBytes {
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let (file, metadata) = open_regular(path)?;
         Ok(FileBytes::at(path, &metadata, Storage::OnDisk(DiskFile::new(path, file, &metadata))))
@@ -50,7 +50,7 @@ impl FileBytes {
     ///
     /// # Safety
     /// As for [`Map::of`].
-    #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+    #[cfg(maps)]
     #[allow(unsafe_code, reason = "forwards the safety requirement of `Reader::open_mapped`")]
     pub(super) unsafe fn map(path: &Path) -> Result<Self> {
         let (file, metadata) = open_regular(path)?;
@@ -59,7 +59,7 @@ impl FileBytes {
         Ok(FileBytes::at(path, &metadata, Storage::Mapped(map)))
     }
 
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     fn at(path: &Path, metadata: &Metadata, storage: Storage) -> Self {
         let (name, version) = (path.display().to_string(), Some(Version::of(metadata)));
         FileBytes { name, path: Some(path.to_owned()), version, storage, packed: None }
@@ -68,9 +68,9 @@ impl FileBytes {
     pub(super) fn in_memory(name: String, bytes: Arc<Vec<u8>>) -> Self {
         FileBytes {
             name,
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             path: None,
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             version: None,
             storage: Storage::Memory(bytes),
             packed: None,
@@ -79,7 +79,7 @@ impl FileBytes {
 
     /// The file name without its folder.
     pub(super) fn file_name(&self) -> Option<&str> {
-        #[cfg(not(target_arch = "wasm32"))]
+        #[cfg(native)]
         if let Some(path) = &self.path {
             return path.file_name()?.to_str();
         }
@@ -149,7 +149,7 @@ impl FileBytes {
     }
 }
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     disk::open(path).map_err(|error| match error.kind {
         ErrorKind::NotFound => error.advise("Check the path. All files of a model must be in one folder."),

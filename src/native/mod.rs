@@ -5,31 +5,31 @@
 //! the files instead, so that a raw tensor is a slice of the map; the caller must guarantee that no process changes the
 //! files. On wasm32, [`Reader::from_bytes`] reads files in memory.
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod disk;
 mod file;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod folder;
 mod load;
-#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+#[cfg(maps)]
 mod map;
-#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+#[cfg(http_client)]
 pub(crate) mod remote;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 mod source;
 mod storage;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) mod stored;
 
 mod verify;
 
 pub use crate::loader::Verified;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub use disk::read_file;
 pub use load::LoadedTensor;
-#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+#[cfg(http_client)]
 pub use remote::{RemoteReader, read_url};
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 pub(crate) use source::{FileSource, ModelFiles};
 
 use crate::codec::cast::Conversion;
@@ -40,10 +40,10 @@ use crate::loader::ModelMetadata;
 use crate::model::assembly::{Assembly, Opened};
 use crate::name_index::NameIndex;
 use crate::similar_names::no_tensor;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 use crate::window::{Stop, Window};
 use file::{FileBytes, TensorFile};
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -51,9 +51,9 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct Reader {
     name: String,
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     manifest_path: Option<std::path::PathBuf>,
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     manifest_version: Option<disk::Version>,
     metadata: ModelMetadata,
     files: Vec<TensorFile>,
@@ -86,7 +86,7 @@ impl Reader {
     /// `NOT_FOUND` and `IO` if a file cannot be opened; `INVALID_ARGUMENT` for a folder without one model;
     /// `TRUNCATED`, `FORMAT` and others if a head, a length or the
     /// manifest is invalid. The bytes of tensors are not checked: see [`Reader::verify`].
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         let path = &*folder::model_path(path.as_ref())?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -102,7 +102,7 @@ impl Reader {
     ///
     /// # Errors
     /// As for [`Reader::open`].
-    #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+    #[cfg(maps)]
     #[allow(unsafe_code, reason = "an unsafe constructor with a safety requirement")]
     pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<Reader> {
         let path = &*folder::model_path(path.as_ref())?;
@@ -155,7 +155,7 @@ impl Reader {
     }
 
     /// The paths of all files: the manifest, if there is one, and the files with tensors.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.manifest_path
             .iter()
@@ -164,7 +164,7 @@ impl Reader {
     }
 
     /// The versions of the files on disk, by their paths.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(crate) fn versions(&self) -> std::collections::HashMap<std::path::PathBuf, disk::Version> {
         let manifest = self.manifest_path.as_ref().zip(self.manifest_version.as_ref());
         let files = self.files.iter().filter_map(|file| file.bytes.path.as_ref().zip(file.bytes.version.as_ref()));
@@ -187,7 +187,7 @@ impl Reader {
     /// # Errors
     /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` if the bytes are damaged; `INVALID_ARGUMENT` for a tensor with several
     /// components.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub fn tensor_slice(&self, name: &str) -> Result<&[u8]> {
         let (at, tensor) = self.find(name)?;
         self.cached_bytes(at, tensor, only_component(tensor)?)
@@ -198,7 +198,7 @@ impl Reader {
     /// # Errors
     /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` if the bytes are damaged; `INVALID_ARGUMENT` for a tensor with several
     /// components.
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(web)]
     pub fn tensor_slice(&self, name: &str) -> Result<Vec<u8>> {
         let (at, tensor) = self.find(name)?;
         self.cached_bytes(at, tensor, only_component(tensor)?).map(<[u8]>::to_vec)
@@ -243,14 +243,14 @@ impl Reader {
     }
 
     /// Runs a parser over the first file.
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub(crate) fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
         self.files.first().map_or(Ok(()), |file| file.bytes.parse(parse))
     }
 
     fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
         let name = first.name.clone();
-        #[cfg(not(target_arch = "wasm32"))]
+        #[cfg(native)]
         let (mut manifest_path, mut manifest_version) = (None, None);
         let (first, parsed) = first.unpack(None)?;
         let (mut assembly, opened) = Assembly::of(parsed, first.file_name()).map_err(|e| e.in_file(&name))?;
@@ -265,7 +265,7 @@ impl Reader {
                 files.extend(data);
             }
             Opened::Document => {
-                #[cfg(not(target_arch = "wasm32"))]
+                #[cfg(native)]
                 {
                     (manifest_path, manifest_version) = (first.path, first.version);
                 }
@@ -286,9 +286,9 @@ impl Reader {
         assembly.check(&contents).map_err(|e| e.in_file(&name))?;
         let mut reader = Reader {
             name,
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             manifest_path,
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             manifest_version,
             metadata: join_metadata(assembly.manifest.as_mut(), files.first_mut()),
             files,

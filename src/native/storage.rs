@@ -1,8 +1,8 @@
 //! The storage of an open file: on disk, mapped into memory, or in memory.
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 use super::disk::DiskFile;
-#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+#[cfg(maps)]
 use super::map::Map;
 use crate::error::{Error, ErrorKind, Result};
 use std::borrow::Cow;
@@ -15,16 +15,16 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// The size of pieces of a file on disk, which fit into a processor's cache. A conversion writes pieces of the same
 /// length at any offset of its output: with pieces of 128 KiB, this took a fifth longer.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 const COPIED_PIECE_BYTES: usize = 512 << 10;
 
 /// The bytes of one file.
 #[derive(Debug)]
 pub(super) enum Storage {
     /// Read on demand.
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     OnDisk(DiskFile),
-    #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+    #[cfg(maps)]
     Mapped(Map),
     Memory(Arc<Vec<u8>>),
 }
@@ -32,9 +32,9 @@ pub(super) enum Storage {
 impl Storage {
     pub(super) fn byte_length(&self) -> u64 {
         match self {
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             Storage::OnDisk(file) => file.byte_length(),
-            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            #[cfg(maps)]
             Storage::Mapped(map) => map.bytes().len() as u64,
             Storage::Memory(bytes) => bytes.len() as u64,
         }
@@ -43,9 +43,9 @@ impl Storage {
     /// Borrows all bytes; `None` for a file on disk.
     pub(super) fn in_memory(&self) -> Option<&[u8]> {
         match self {
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             Storage::OnDisk(_) => None,
-            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            #[cfg(maps)]
             Storage::Mapped(map) => Some(map.bytes()),
             Storage::Memory(bytes) => Some(bytes),
         }
@@ -68,7 +68,7 @@ impl Storage {
     /// `TRUNCATED` if the file became shorter since it was opened; `IO`; `LIMIT` if memory cannot be allocated.
     pub(super) fn read(&self, range: &Range<u64>) -> Result<Cow<'_, [u8]>> {
         match self {
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             Storage::OnDisk(file) => file.read(range).map(Cow::Owned),
             _ => self.borrow(range)?.map(Cow::Borrowed).ok_or_else(|| outside(range)),
         }
@@ -78,7 +78,7 @@ impl Storage {
     ///
     /// # Errors
     /// As for [`Storage::read`].
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(native)]
     pub(super) fn read_into(&self, start: u64, bytes: &mut [u8]) -> Result<()> {
         if let Storage::OnDisk(file) = self {
             return file.read_at(start, bytes);
@@ -95,7 +95,7 @@ impl Storage {
     /// As for [`Storage::read`]; errors of `take`.
     pub(super) fn read_pieces(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(native)]
             Storage::OnDisk(file) => file.read_pieces(range, COPIED_PIECE_BYTES, take),
             _ => {
                 let bytes = self.borrow(range)?.ok_or_else(|| outside(range))?;
@@ -114,7 +114,7 @@ impl Storage {
     /// Advises the system to read these bytes in the background.
     pub(super) fn will_need(&self, range: &Range<u64>) {
         match self {
-            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            #[cfg(maps)]
             Storage::Mapped(map) => map.will_need(range),
             _ => _ = range,
         }
@@ -123,7 +123,7 @@ impl Storage {
     /// Releases the memory of these bytes.
     fn release(&self, range: &Range<u64>) {
         match self {
-            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            #[cfg(maps)]
             Storage::Mapped(map) => map.release(range),
             _ => _ = range,
         }

@@ -76,7 +76,7 @@ fn element_bytes(component: &Component) -> u64 {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::dtype::Dtype;

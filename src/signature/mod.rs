@@ -9,33 +9,33 @@
 //! a loader return only bytes that match it. The other items need the feature `signatures` and are native only: in
 //! browsers, WebCrypto verifies signatures.
 
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 mod bundle;
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 mod certificate;
 mod files;
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 mod folder;
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 mod key;
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 mod refusal;
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 mod statement;
-#[cfg(all(test, feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(all(test, signs))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 mod tests;
 
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 pub use bundle::{MAX_BUNDLE_BYTES, Trust, verify};
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 pub use certificate::Roots;
 pub use files::{SignedFile, SignedFiles};
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 pub use folder::{sign_folder, verify_file, verify_folder};
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 pub use key::{PrivateKey, PublicKey};
-#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+#[cfg(signs)]
 pub use statement::Statement;
 
 use crate::error::{Error, ErrorKind};

@@ -152,7 +152,7 @@ fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Rang
 }
 
 /// The error for a body that is longer than the requested range.
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 pub(super) fn too_long() -> Error {
     let what = "the server sent more bytes than requested";
     Error::new(ErrorKind::RangeUnsupported, what)
@@ -176,7 +176,7 @@ fn identity(head: &Head, length: Option<u64>) -> Identity {
 /// requests are left, and their number is reset after `t` seconds.
 ///
 /// Source: <https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/>
-#[cfg(any(feature = "http", target_arch = "wasm32", test))]
+#[cfg(any(remote, test))]
 pub(crate) fn rate_limit_ms(value: &str) -> Option<u64> {
     let delays = value.split(',').filter_map(|limit| {
         let parameter = |name: &str| {
@@ -211,7 +211,7 @@ pub fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     (first < end).then_some((first..end, length))
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

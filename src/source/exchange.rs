@@ -81,7 +81,7 @@ fn next_request(requested: &Range<u64>, head: &Head) -> Option<Next> {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;

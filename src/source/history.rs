@@ -223,7 +223,7 @@ async fn bytes_of<B: Body>(mut body: B, range: &Range<u64>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;

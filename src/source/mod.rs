@@ -3,32 +3,32 @@
 //! Sources only send requests and check responses. The loader decides which ranges to request and in which order, and
 //! processes the bytes.
 
-#[cfg(any(target_arch = "wasm32", feature = "http", test))]
+#[cfg(any(remote, test))]
 pub(crate) mod answer;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 mod blob;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub(crate) mod bytes;
-#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
+#[cfg(workers)]
 pub(crate) mod cached;
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 mod exchange;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub mod fetch;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 mod files;
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 mod history;
-#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+#[cfg(http_client)]
 pub mod http;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub mod js_buffer;
 pub mod memory;
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 mod part_urls;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 mod stream;
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 pub mod web;
 
 pub use crate::buffer::Buffer;
@@ -36,7 +36,7 @@ use crate::error::Result;
 pub use crate::host::{Host, NoWaiting};
 pub use crate::identity::Identity;
 use crate::index::{CopiedRange, Digest};
-#[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[cfg(remote)]
 pub use part_urls::{MapPartUrl, PartUrls};
 use std::ops::Range;
 

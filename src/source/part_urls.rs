@@ -97,7 +97,7 @@ fn divide(url: &str) -> Option<(&str, &str, &str)> {
     Some((place.get(..start)?, place.get(start..)?, query))
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;

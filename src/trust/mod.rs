@@ -4,7 +4,7 @@
 //! bytes differs: [`Sums`] computes the digests from bytes in any order.
 
 mod sums;
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests;
 
 pub(crate) use sums::Sums;

@@ -59,7 +59,7 @@ impl Sums {
     }
 
     /// The bytes before `end` that a digest needs first if it gets its bytes in order, at most `max_bytes` of them.
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub(crate) fn gap_before(&self, end: u64, max_bytes: u64) -> Option<Range<u64>> {
         let gaps = self.0.iter().filter_map(|sum| sum.gap_before(end));
         gaps.filter(|gap| gap.end - gap.start <= max_bytes).min_by_key(|gap| gap.start)
@@ -121,7 +121,7 @@ impl Sum {
         }
     }
 
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     fn gap_before(&self, end: u64) -> Option<Range<u64>> {
         let next = self.parts.partition_point(|(part, _)| part.start < end);
         let before = next.checked_sub(1).and_then(|before| self.parts.get(before));

@@ -292,7 +292,7 @@ fn object_capacity(length: u64) -> u64 {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::index::{Component, Tensor};

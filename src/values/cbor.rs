@@ -238,7 +238,7 @@ impl<'a> Cbor<'a> {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::error::ErrorKind;

@@ -118,7 +118,7 @@ pub(crate) fn invalid(error: serde_json::Error, place: Range<u64>, what: &str) -
     malformed(format!("{what} {fault}: {quoted}")).at(place).with_cause(error)
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

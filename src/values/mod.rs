@@ -3,7 +3,7 @@
 pub(crate) mod budget;
 #[cfg(feature = "cbor")]
 pub(crate) mod cbor;
-#[cfg(all(feature = "cbor", feature = "write", not(target_arch = "wasm32")))]
+#[cfg(all(feature = "cbor", writes))]
 pub(crate) mod cbor_writer;
 pub(crate) mod described;
 #[cfg(feature = "msgpack")]

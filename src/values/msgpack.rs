@@ -217,7 +217,7 @@ fn hexadecimal(bytes: &[u8]) -> Value {
     json::hexadecimal(bytes).into()
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::error::ErrorKind;

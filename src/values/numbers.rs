@@ -96,12 +96,12 @@ fn exact(text: &str) -> Option<f64> {
     (is_inexact && text.len() < MAX_CHARS).then(|| value(text)).filter(|value| value.is_finite())
 }
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(web)]
 fn value(text: &str) -> f64 {
     js_sys::Number::parse_float(text)
 }
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(native)]
 fn value(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
@@ -120,7 +120,7 @@ impl<R: io::Read> io::Read for Scanned<'_, R> {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;

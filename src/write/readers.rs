@@ -50,7 +50,7 @@ impl Input for Reader {
     }
 }
 
-#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+#[cfg(http_client)]
 impl<S: crate::source::ModelSource> Input for crate::native::RemoteReader<S> {
     fn metadata(&self) -> &ModelMetadata {
         Self::metadata(self)

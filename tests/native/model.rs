@@ -129,7 +129,7 @@ fn a_dropped_load_stops_and_others_continue() {
         match future::select(large, small).await {
             Either::Right((small, large)) => {
                 assert_eq!(*small.unwrap().bytes().unwrap(), noise(2, 4));
-                let _ = large; // dropped with the scope
+                drop(large);
             }
             Either::Left(_) => panic!("a small tensor waits for a large one"),
         }

@@ -4,11 +4,11 @@
 //! result is rounded only once; see `dequantize::floats`.
 
 mod floats;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod q4_0;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod q8_0;
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests;
 
 use super::dequantize::{self, BlockDecoder, decoder_of};
@@ -288,16 +288,16 @@ fn encoder_of(dtype: &Dtype) -> Option<Encode> {
         Dtype::F32 => Some(floats::encode_f32),
         Dtype::F16 => Some(floats::encode_f16),
         Dtype::BF16 => Some(floats::encode_bf16),
-        #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+        #[cfg(writes)]
         Dtype::Q8_0 => Some(q8_0::encode),
-        #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+        #[cfg(writes)]
         Dtype::Q4_0 => Some(q4_0::encode),
         _ => None,
     }
 }
 
 /// Whether tensors can be cast to this dtype.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn is_target(dtype: &Dtype) -> bool {
     encoder_of(dtype).is_some()
 }

@@ -49,7 +49,7 @@ fn content_size(descriptor: u8, rest: &[u8]) -> Option<u64> {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;

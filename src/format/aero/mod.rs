@@ -11,7 +11,7 @@ mod parse;
 mod set;
 mod tensors;
 mod toc;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod write;
 
 pub(crate) use set::{is_manifest, parse_manifest};
@@ -32,10 +32,10 @@ pub const FORMAT: Format = Format {
         manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[".aeroset"] }),
         ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse).deferred()
     },
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: Some(write::WRITER),
 };
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;

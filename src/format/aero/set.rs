@@ -106,7 +106,7 @@ fn is_url(text: &str) -> bool {
     (is_http("https://") || is_http("http://")) && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

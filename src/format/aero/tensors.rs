@@ -194,7 +194,7 @@ fn dtype(entry: &Entry) -> Dtype {
 }
 
 /// Returns the code of a dtype, or `None` for the dtypes of packed tensors.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u16> {
     let known = DTYPES.iter().find(|(_, known)| known == dtype).map(|(code, _)| *code);
     let unknown = || dtype.name().strip_prefix("AERO_")?.parse().ok(); // the name that `dtype` makes
@@ -202,7 +202,7 @@ pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u16> {
 }
 
 /// Returns the ggml type number of a dtype that AERO stores only in packed tensors.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn ggml_type(dtype: &Dtype) -> Option<u32> {
     let is_packed = dtype_code(dtype).is_none();
     ggml::number_of(dtype).filter(|_| is_packed)

@@ -50,7 +50,7 @@ fn blocks(component: &Component, lengths: &Value) -> Result<Blocks> {
     Blocks::all(component, sizes.into_iter())
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;

@@ -15,10 +15,7 @@ mod apr1;
 mod aprn;
 mod blocks;
 mod compressed;
-#[cfg_attr(
-    not(all(feature = "write", not(target_arch = "wasm32"))),
-    allow(dead_code, reason = "some constants are those of the writer")
-)]
+#[cfg_attr(not(writes), allow(dead_code, reason = "some constants are those of the writer"))]
 mod draft;
 mod ggml_types;
 mod head;
@@ -27,7 +24,7 @@ mod manifest;
 mod sections;
 mod shipped;
 mod wrapper;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod write;
 
 pub(crate) use manifest::{is_manifest, parse_manifest};
@@ -47,10 +44,10 @@ pub const FORMAT: Format = Format {
         manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[".apr"] }),
         ..Parser::new(Detection::Magic(&[b"APR2", b"APR\0", b"APR1", b"APRN"]), layout::parse)
     },
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: Some(write::WRITER),
 };
 
-#[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
+#[cfg(all(test, not(any(web, miri))))]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;

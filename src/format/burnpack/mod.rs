@@ -8,7 +8,7 @@
 //! `scalars` in their file representation: `{"epoch": {"UInt": 3}}`.
 
 mod parse;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod write;
 
 pub(crate) use parse::MAGIC;
@@ -23,9 +23,9 @@ pub const FORMAT: Format = Format {
     versions: &["1"],
     checksums: &[],
     parser: Parser::new(Detection::Magic(&[&MAGIC]), parse::parse).deferred(),
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: Some(write::WRITER),
 };
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests;

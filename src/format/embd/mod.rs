@@ -12,7 +12,7 @@ mod layout;
 mod parts;
 mod sequential;
 mod specified;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod write;
 
 pub(crate) use parts::MAGIC;
@@ -31,9 +31,9 @@ pub const FORMAT: Format = Format {
         check_tail: layout::check_tail,
         ..Parser::new(Detection::Magic(&[&MAGIC]), layout::parse).deferred()
     },
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: Some(write::WRITER),
 };
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests;

@@ -49,13 +49,13 @@ const DTYPES: [Dtype; 9] =
     [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I32, Dtype::I16, Dtype::I8, Dtype::U32, Dtype::U16, Dtype::U8];
 
 /// Returns the dtypes that the specification defines.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn dtypes() -> impl Iterator<Item = &'static Dtype> {
     DTYPES.iter()
 }
 
 /// Returns the code of a dtype, or `None` if the specification does not define it.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().position(|known| known == dtype).and_then(|code| u8::try_from(code).ok())
 }

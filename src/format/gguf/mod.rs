@@ -11,13 +11,13 @@
 mod head;
 mod metadata;
 mod parse;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod write;
 
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) use head::MAX_HEAD_BYTES;
 pub(crate) use parse::MAGIC;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) use parse::MAX_DIMS;
 
 use super::entry::{Detection, Format, Parser};
@@ -30,9 +30,9 @@ pub const FORMAT: Format = Format {
     versions: &["1", "2", "3"],
     checksums: &[],
     parser: Parser { is_split_by_number: true, ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse) },
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: Some(write::WRITER),
 };
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests;

@@ -16,7 +16,7 @@ mod fields;
 mod parse;
 mod paths;
 mod protobuf;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) mod rewrite;
 mod tensor;
 
@@ -30,10 +30,10 @@ pub const FORMAT: Format = Format {
     versions: &["3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"],
     checksums: &[],
     parser: Parser::new(Detection::Heuristic(detect::recognises), parse::parse).deferred(),
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: None,
 };
 
-#[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
+#[cfg(all(test, not(any(web, miri))))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;

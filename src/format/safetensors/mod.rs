@@ -10,7 +10,7 @@ mod entry;
 mod header;
 pub(crate) mod layout;
 mod parse;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod write;
 
 pub(crate) use parse::{is_manifest, parse_manifest};
@@ -28,14 +28,14 @@ pub const FORMAT: Format = Format {
         manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[] }),
         ..Parser::new(Detection::Heuristic(parse::recognises), parse::parse)
     },
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: Some(write::WRITER),
 };
 
-#[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
+#[cfg(all(test, not(any(web, miri))))]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;
 
-#[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
+#[cfg(all(test, not(any(web, miri))))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod pieces_tests;

@@ -1,6 +1,6 @@
 //! The dtype names of components in zTensor 1.1, 1.2 and 2, and the layouts of ggml blocks.
 
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 use super::list::LONG_NAMES;
 use super::list::dtype_of;
 use crate::dtype::{Block, Dtype};
@@ -75,7 +75,7 @@ pub(super) fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
 
 /// Returns the fields `dtype` and `type` of a component. A dtype of unknown size is stored as bytes, with its name as
 /// the type. Returns `None` for a dtype that would be read as another dtype.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
     let stored = STORED.iter().find(|(_, known)| known == dtype).map(|(name, _)| (*name, None));
     let logical = || LOGICAL.iter().find(|(.., known)| known == dtype).map(|(name, stored, _)| (*stored, Some(*name)));
@@ -87,14 +87,14 @@ pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
 }
 
 /// Returns the name of a dtype in zTensor 1.0, if it has one.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn long_name(dtype: &Dtype) -> Option<&'static str> {
     LONG_NAMES.iter().find(|(_, known)| known == dtype).map(|(name, _)| *name)
 }
 
 /// Returns the layout of dense tensors of a ggml dtype: the same bytes as in GGUF, with the block size as attributes.
 /// The layout is from the registry of version 2 (profiles `gguf.<type>/1`); the list of 1.2 is extensible.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(crate) fn block_layout(dtype: &Dtype) -> Option<(String, [(&'static str, u64); 2])> {
     let block = ggml_block(dtype)?;
     let [elements, bytes] = BLOCK_KEYS;

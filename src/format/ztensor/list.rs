@@ -74,7 +74,7 @@ pub(super) fn dtype_of(name: &str) -> Dtype {
     known.map_or_else(|| Dtype::Other(name.into()), |(_, dtype)| dtype.clone())
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use serde_json::json;

@@ -21,7 +21,7 @@ mod manifest;
 mod parse;
 mod v1;
 mod v2;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 mod write;
 
 use super::entry::{Detection, Format, Parser};
@@ -37,10 +37,10 @@ pub const FORMAT: Format = Format {
         zero_padding: parse::zero_padding,
         ..Parser::new(Detection::Magic(&[&v1::MAGIC_0, &v1::MAGIC_1, &v2::MAGIC]), parse::parse).deferred()
     },
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     writer: Some(write::WRITER),
 };
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;

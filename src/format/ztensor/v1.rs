@@ -23,7 +23,7 @@ pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
 ///
 /// # Errors
 /// The errors that a reader of the file would return.
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+#[cfg(writes)]
 pub(super) fn check_manifest(manifest: &[u8], start: u64) -> Result<()> {
     if manifest.len() as u64 > MAX_MANIFEST_BYTES {
         return Err(too_large(manifest.len() as u64, start + manifest.len() as u64));

@@ -75,7 +75,7 @@ fn part<'a>(bytes: &'a [u8], start: u64, range: &Range<u64>) -> Option<&'a [u8]>
     bytes.get(usize::try_from(first).ok()?..usize::try_from(last).ok()?)
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
 

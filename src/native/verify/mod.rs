@@ -3,7 +3,7 @@
 mod checksums;
 mod sums;
 mod task;
-#[cfg(all(test, feature = "write", not(target_arch = "wasm32")))]
+#[cfg(all(test, writes))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;
 

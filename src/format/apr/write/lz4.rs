@@ -134,7 +134,7 @@ impl Workspace {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 mod tests {
     use super::*;
     use crate::codec::lz4::Lz4Blocks;

@@ -54,7 +54,7 @@ fn fill(metadata: &mut Metadata, key: &str, value: impl FnOnce() -> Value) {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;

@@ -129,7 +129,7 @@ fn fits_f16(value: f32) -> bool {
     }
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;

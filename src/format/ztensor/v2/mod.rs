@@ -123,6 +123,6 @@ fn read_manifest(mut cbor: Cbor, manifest: Range<u64>, data_end: u64) -> Result<
     Ok(Contents { version: VERSION.to_string(), metadata, tensors, warnings: findings.warnings().collect() })
 }
 
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;

@@ -75,7 +75,7 @@ impl<S: Source> ModelFile<S> {
     }
 
     /// The version of the file, once a response has stated it.
-    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    #[cfg(writes)]
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.identity.borrow().clone()
     }

@@ -127,9 +127,8 @@ fn a_dropped_load_stops_and_others_continue() {
         let model = Model::open(folder.path("m.safetensors")).await.unwrap();
         let (large, small) = (pin!(model.load(request)), pin!(model.load("small")));
         match future::select(large, small).await {
-            Either::Right((small, large)) => {
+            Either::Right((small, _)) => {
                 assert_eq!(*small.unwrap().bytes().unwrap(), noise(2, 4));
-                drop(large);
             }
             Either::Left(_) => panic!("a small tensor waits for a large one"),
         }

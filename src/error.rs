@@ -76,20 +76,20 @@ error_kinds! {
     Internal = "INTERNAL", "Please report it with the file that caused it.";
 }
 
-/// An error: its kind, what is wrong, and where.
-///
-/// Each layer adds the parts of [`ErrorContext`] that it knows while the error propagates: the parser adds the byte
-/// range, the loader adds the file.
+/// An error: its kind, what is wrong, and where. Its text says all of it, and what the user can do.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Error {
     /// The kind of the error.
     pub kind: ErrorKind,
     /// What is wrong, as a clause without a full stop.
+    #[doc(hidden)]
     pub what: String,
     /// Whether the same request may succeed later.
+    #[doc(hidden)]
     pub is_transient: bool,
     /// Where the error occurred.
+    #[doc(hidden)]
     pub context: Box<ErrorContext>,
 }
 
@@ -137,6 +137,7 @@ impl Error {
 
     /// Sets the URL or path of the file, unless it is already set.
     #[must_use]
+    #[doc(hidden)]
     pub fn in_file(mut self, url: &str) -> Self {
         self.context.url.get_or_insert_with(|| url.to_owned());
         self
@@ -144,6 +145,7 @@ impl Error {
 
     /// Sets the tensor, unless it is already set.
     #[must_use]
+    #[doc(hidden)]
     pub fn in_tensor(mut self, name: &str) -> Self {
         self.context.tensor.get_or_insert_with(|| name.to_owned());
         self
@@ -192,6 +194,26 @@ impl Error {
             context.cause = Cause(Some(Arc::new(cause)));
             Error { context, ..self }
         }
+    }
+
+    /// The path or the URL of the file, if it is known.
+    pub fn file(&self) -> Option<&str> {
+        self.context.url.as_deref()
+    }
+
+    /// The name of the tensor, if the error is about one.
+    pub fn tensor(&self) -> Option<&str> {
+        self.context.tensor.as_deref()
+    }
+
+    /// The byte range of the file that the error is about.
+    pub fn range(&self) -> Option<Range<u64>> {
+        self.context.range.clone()
+    }
+
+    /// The HTTP status of the response.
+    pub fn status(&self) -> Option<u16> {
+        self.context.status
     }
 
     /// The stable code of the error's kind.

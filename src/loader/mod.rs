@@ -96,6 +96,7 @@ pub struct ModelMetadata {
 
 impl ModelMetadata {
     /// The metadata of a model in memory, for a custom `write::Input`.
+    #[doc(hidden)]
     pub fn new(format: &'static str, version: impl Into<String>, metadata: Metadata) -> Self {
         ModelMetadata { format, version: version.into(), metadata }
     }

@@ -35,6 +35,7 @@ impl SignedFiles {
     ///
     /// # Errors
     /// `SIGNATURE` if the path leaves the folder, or if the piece does not begin where the one before it ends.
+    #[doc(hidden)]
     pub fn add_piece(&mut self, path: &str, start: u64, end: Option<u64>, digest: Digest) -> Result<()> {
         if !is_inside(path) {
             return Err(invalid(format!(
@@ -55,6 +56,7 @@ impl SignedFiles {
     ///
     /// # Errors
     /// `SIGNATURE` if the signature does not list it.
+    #[doc(hidden)]
     pub fn of(&self, path: &str) -> Result<&SignedFile> {
         self.files.get(path).ok_or_else(|| {
             let error = invalid(format!("the signature does not list the file \"{path}\""));
@@ -69,6 +71,7 @@ impl SignedFiles {
     }
 
     /// The paths in alphabetical order, with their digests.
+    #[doc(hidden)]
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SignedFile)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }

@@ -14,23 +14,29 @@ pub(crate) mod cached;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
 mod exchange;
 #[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
 pub mod fetch;
 #[cfg(target_arch = "wasm32")]
 mod files;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
 mod history;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+#[doc(hidden)]
 pub mod http;
 #[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
 pub mod js_buffer;
+#[doc(hidden)]
 pub mod memory;
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+#[doc(hidden)]
 pub mod object;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
 mod part_urls;
 #[cfg(target_arch = "wasm32")]
 mod stream;
 #[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
 pub mod web;
 
 use crate::dtype::Dtype;
@@ -38,6 +44,7 @@ use crate::error::Result;
 pub use crate::identity::Identity;
 use crate::index::{CopiedRange, Digest};
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
+#[doc(hidden)]
 pub use part_urls::{MapPartUrl, PartUrls};
 use std::ops::Range;
 
@@ -89,40 +96,47 @@ pub trait Source: Sized + 'static {
     ///
     /// # Errors
     /// Depending on the source, for an address that stands for no file.
+    #[doc(hidden)]
     async fn located(self) -> Result<Self> {
         Ok(self)
     }
 
     /// The digest of the whole file that its host states, if it does. Calls that read the whole file compare it.
+    #[doc(hidden)]
     fn stated_digest(&self) -> Option<Digest> {
         None
     }
 
     /// Sets the expected strong digest of the whole file, before its first read. A cache may use bytes with this digest
     /// from another URL, without any request.
+    #[doc(hidden)]
     fn expect_whole(&self, digest: &Digest) {
         let _ = digest;
     }
 
     /// Sets the strong digest of the bytes of `range` according to the index. A cache may use bytes with this digest
     /// from another URL.
+    #[doc(hidden)]
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
     }
 
     /// States which bytes of this file the `files` of the previous revision of the model have, too. A cache may use
     /// them. The ranges are sorted and do not overlap. Called at most once, before the first read.
+    #[doc(hidden)]
     fn expect_copies(&self, files: &[Self], ranges: &[CopiedRange]) {
         let _ = (files, ranges);
     }
 
     /// Announces ranges that will be read, each completely into its own buffer of at most 4 MiB. A cache may read them
     /// directly into such buffers, which saves a copy.
+    #[doc(hidden)]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         let _ = ranges;
     }
 
     /// Reports that the bytes of `range` were read and have this strong digest.
+    #[doc(hidden)]
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
     }
@@ -134,6 +148,7 @@ pub trait Source: Sized + 'static {
 
     /// Reports that the bytes have a wrong digest or violate their format. A cache must delete them, because every
     /// later load would fail in the same way.
+    #[doc(hidden)]
     fn reject(&self) {}
 
     /// Waits for `delay_ms` milliseconds. Dropping the future cancels the wait.
@@ -160,8 +175,10 @@ pub struct RangeResponse<B> {
     /// Whether the server ignored the range and the body is the whole file.
     pub is_whole_file: bool,
     /// Whether the media type is that of a web page. Some servers send all files so.
+    #[doc(hidden)]
     pub is_page: bool,
     /// Whether the validators are those with which the bytes were cached, not those of a response.
+    #[doc(hidden)]
     pub is_cached: bool,
     /// Identifies the version of the file.
     pub identity: Identity,
@@ -177,6 +194,7 @@ impl<B> RangeResponse<B> {
     }
 
     /// Converts the body to another type.
+    #[doc(hidden)]
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> RangeResponse<C> {
         let RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body } = self;
         RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body: change(body) }
@@ -203,6 +221,7 @@ pub trait Body: 'static {
 }
 
 /// The memory of a tensor: an ArrayBuffer in the browser, a `Vec` natively.
+#[doc(hidden)]
 pub trait Buffer: Sized + 'static {
     /// Allocates a zeroed buffer of `byte_length` bytes.
     ///

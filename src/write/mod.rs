@@ -32,7 +32,9 @@ pub use crate::output::writer::Writer;
 pub use crate::output::writer::{Compression, DigestAlgorithm};
 #[cfg(feature = "publish")]
 pub(crate) use cancellation::check_cancelled;
-pub use converted::{Converted, Sizes};
+pub use converted::Converted;
+#[doc(hidden)]
+pub use converted::Sizes;
 #[doc(hidden)]
 pub use folder::folder_metadata;
 #[doc(hidden)]

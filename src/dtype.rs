@@ -172,7 +172,7 @@ impl Dtype {
     /// The size of `elements` elements in bytes; `None` for a dtype of unknown size.
     ///
     /// ```
-    /// use weightstream::dtype::Dtype;
+    /// use weightstream::Dtype;
     ///
     /// assert_eq!(Dtype::BF16.byte_length(10), Ok(Some(20)));
     /// assert_eq!(Dtype::Q8_0.byte_length(64), Ok(Some(68))); // 32 elements to a block of 34 bytes

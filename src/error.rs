@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! error_kinds {
     ($($(#[doc = $line:literal])+ $kind:ident = $code:literal, $advice:literal;)+) => {
-        /// The kind of an error. [`ErrorKind::code`] is what JavaScript sees as `LoadError.code`.
+        /// The kind of an error. [`Error::code`] is what JavaScript sees as `LoadError.code`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -19,6 +19,7 @@ macro_rules! error_kinds {
 
         impl ErrorKind {
             /// The stable code of this kind, as used in JavaScript and in the JSON output of the CLI.
+            #[doc(hidden)]
             pub fn code(self) -> &'static str {
                 match self {
                     $(ErrorKind::$kind => $code,)+
@@ -204,11 +205,6 @@ impl Error {
     /// The name of the tensor, if the error is about one.
     pub fn tensor(&self) -> Option<&str> {
         self.context.tensor.as_deref()
-    }
-
-    /// The byte range of the file that the error is about.
-    pub fn range(&self) -> Option<Range<u64>> {
-        self.context.range.clone()
     }
 
     /// The HTTP status of the response.

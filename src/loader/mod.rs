@@ -107,8 +107,8 @@ impl ModelMetadata {
 /// ```
 /// use futures::executor::block_on;
 /// use std::rc::Rc;
-/// use weightstream::loader::{Loader, Options, TensorRequest};
-/// use weightstream::source::memory::MemorySource;
+/// use weightstream::internals::loader::{Loader, Options, TensorRequest};
+/// use weightstream::internals::source::memory::MemorySource;
 ///
 /// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
 /// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();

@@ -26,6 +26,7 @@ impl SignedFiles {
     ///
     /// # Errors
     /// `SIGNATURE` if the path leaves the folder or is listed already.
+    #[doc(hidden)]
     pub fn add_file(&mut self, path: &str, digest: Digest) -> Result<()> {
         self.add_piece(path, 0, None, digest)
     }
@@ -65,6 +66,7 @@ impl SignedFiles {
     }
 
     /// The algorithm of the digests, which is the same for all files.
+    #[doc(hidden)]
     pub fn algorithm(&self) -> Option<Algorithm> {
         let (_, digest) = self.files.values().next()?.pieces.first()?;
         Some(digest.algorithm())

@@ -215,6 +215,7 @@ pub trait Body: 'static {
     async fn read(&mut self, into: &mut Self::Buffer, at: Range<u64>) -> Result<u64>;
 
     /// Whether the last read returned bytes from a cache.
+    #[doc(hidden)]
     fn is_cached(&self) -> bool {
         false
     }

@@ -4,8 +4,8 @@
 //!
 //! # Load a model
 //!
-//! [`Model`] is the entry: it opens a path, a URL or an address on a model hub, lists tensors, and loads them on demand.
-//! It is asynchronous, and runs under any executor. `blocking::Model` has the same calls:
+//! [`Model`] is the entry: it opens a path, a URL or an address on a model hub, lists tensors, and loads them on
+//! demand. It is asynchronous, and runs under any executor. `blocking::Model` has the same calls:
 //!
 //! ```
 //! # #[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]
@@ -39,8 +39,8 @@
 //!
 //! # Use in WebAssembly
 //!
-//! On wasm32, [`Model`] loads models with the `fetch` of the browser. No function is exported from your module. With the
-//! feature `web-workers`, it uses a cache and workers: see the module `web`.
+//! On wasm32, [`Model`] loads models with the `fetch` of the browser. No function is exported from your module. With
+//! the feature `web-workers`, it uses a cache and workers: see the module `web`.
 //!
 //! ```no_run
 //! # #[cfg(target_arch = "wasm32")]

@@ -180,8 +180,8 @@ enum Step {
     End,
 }
 
-/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. An error is the last item. Dropping
-/// the stream stops the load.
+/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. An error is the last item.
+/// Dropping the stream stops the load.
 pub struct TensorStream {
     /// `None` after the last tensor.
     tensors: Option<mpsc::Receiver<Step>>,

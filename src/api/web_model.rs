@@ -184,8 +184,8 @@ impl OpenOptions {
     }
 }
 
-/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. An error is the last item. Dropping
-/// the stream stops the load.
+/// The tensors of a [`StreamRequest`], each as soon as it is complete: a [`Stream`]. An error is the last item.
+/// Dropping the stream stops the load.
 pub struct TensorStream(LocalBoxStream<'static, Result<LoadedTensor>>);
 
 impl TensorStream {

@@ -5,8 +5,8 @@
 //! digest of every file of the model. The key or the certificate signs the payload (ECDSA with P-256, P-384 or P-521).
 //! Once the signature is verified, the digests are what the files must have.
 //!
-//! [`SignedFiles`] is what a verified signature states; with [`OpenOptions::signature`](crate::OpenOptions::signature), a
-//! model returns only bytes that match it. The other items need the feature `signatures` and are native only: in
+//! [`SignedFiles`] is what a verified signature states; with [`OpenOptions::signature`](crate::OpenOptions::signature),
+//! a model returns only bytes that match it. The other items need the feature `signatures` and are native only: in
 //! browsers, WebCrypto verifies signatures.
 
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]

@@ -1,6 +1,8 @@
 //! The names of checksums and digests.
 
+use crate::error::{Error, ErrorKind, Result};
 use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 
 /// The algorithm of a checksum or digest with which bytes were verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +22,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The name in reports and in the text of digests, such as `sha256`.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Crc32 => "crc32",
@@ -31,13 +34,24 @@ impl Algorithm {
     }
 
     /// The algorithm of this name.
+    #[doc(hidden)]
     pub fn from_name(name: &str) -> Option<Algorithm> {
         use Algorithm::{Blake3, Crc32, Crc32c, Sha256, Xxh3};
         [Blake3, Crc32, Crc32c, Sha256, Xxh3].into_iter().find(|algorithm| algorithm.name() == name)
     }
 }
 
-/// Writes the name.
+/// Reads the name.
+impl FromStr for Algorithm {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let unknown = || Error::new(ErrorKind::InvalidArgument, format!("\"{name}\" is not the name of a checksum"));
+        Algorithm::from_name(name).ok_or_else(unknown)
+    }
+}
+
+/// Writes the name in reports and in the text of digests, such as `sha256`.
 impl Display for Algorithm {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
 /// The memory of a tensor: an ArrayBuffer in the browser, a `Vec` natively.
+#[doc(hidden)]
 pub trait Buffer: Sized + 'static {
     /// Allocates a zeroed buffer of `byte_length` bytes.
     ///

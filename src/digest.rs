@@ -36,6 +36,7 @@ impl Digest {
     }
 
     /// Whether the algorithm is collision-resistant, so that the digest identifies the bytes.
+    #[doc(hidden)]
     pub fn is_strong(&self) -> bool {
         matches!(self, Digest::Sha256(_) | Digest::Blake3(_))
     }

@@ -1,7 +1,9 @@
 //! Element types and their sizes. Names are those of SafeTensors and GGUF.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
+use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
 
 /// The JavaScript typed array (or native slice type) that represents a dtype's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,7 @@ macro_rules! dtypes {
 
         impl Dtype {
             /// All dtypes of known size, in the order of the table.
+            #[doc(hidden)]
             pub const ALL: &'static [Dtype] = &[$(Dtype::$variant,)*];
 
             /// The dtype's name in SafeTensors or GGUF.
@@ -56,6 +59,7 @@ macro_rules! dtypes {
             }
 
             /// The dtype of that name; any other name gives [`Dtype::Other`].
+            #[doc(hidden)]
             pub fn from_name(name: &str) -> Dtype {
                 match name {
                     $($name => Dtype::$variant,)*
@@ -64,6 +68,7 @@ macro_rules! dtypes {
             }
 
             /// The number of elements and bytes in a block; `None` if the size is unknown.
+            #[doc(hidden)]
             pub fn block(&self) -> Option<Block> {
                 match self {
                     $(Dtype::$variant => Some(Block { elements: $elements, bytes: $bytes }),)*
@@ -72,6 +77,7 @@ macro_rules! dtypes {
             }
 
             /// The typed array that represents the elements.
+            #[doc(hidden)]
             pub fn array_kind(&self) -> ArrayKind {
                 match self {
                     $(Dtype::$variant => ArrayKind::$array,)*
@@ -166,7 +172,7 @@ impl Dtype {
     /// The size of `elements` elements in bytes; `None` for a dtype of unknown size.
     ///
     /// ```
-    /// use weightstream::dtype::Dtype;
+    /// use weightstream::Dtype;
     ///
     /// assert_eq!(Dtype::BF16.byte_length(10), Ok(Some(20)));
     /// assert_eq!(Dtype::Q8_0.byte_length(64), Ok(Some(68))); // 32 elements to a block of 34 bytes
@@ -194,6 +200,15 @@ impl Dtype {
     /// Whether the dtype is known, so that the lengths of its tensors are checked.
     pub(crate) fn is_known(&self) -> bool {
         self.block().is_some() || SIZED_BY_FORMATS.contains(&self.name())
+    }
+}
+
+/// Reads the name in SafeTensors or GGUF; any other name gives [`Dtype::Other`].
+impl FromStr for Dtype {
+    type Err = Infallible;
+
+    fn from_str(name: &str) -> Result<Self, Infallible> {
+        Ok(Dtype::from_name(name))
     }
 }
 

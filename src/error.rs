@@ -10,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! error_kinds {
     ($($(#[doc = $line:literal])+ $kind:ident = $code:literal, $advice:literal;)+) => {
-        /// The kind of an error. [`ErrorKind::code`] is what JavaScript sees as `LoadError.code`.
+        /// The kind of an error. [`Error::code`] is what JavaScript sees as `LoadError.code`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -19,6 +19,7 @@ macro_rules! error_kinds {
 
         impl ErrorKind {
             /// The stable code of this kind, as used in JavaScript and in the JSON output of the CLI.
+            #[doc(hidden)]
             pub fn code(self) -> &'static str {
                 match self {
                     $(ErrorKind::$kind => $code,)+
@@ -76,20 +77,20 @@ error_kinds! {
     Internal = "INTERNAL", "Please report it with the file that caused it.";
 }
 
-/// An error: its kind, what is wrong, and where.
-///
-/// Each layer adds the parts of [`ErrorContext`] that it knows while the error propagates: the parser adds the byte
-/// range, the loader adds the file.
+/// An error: its kind, what is wrong, and where. Its text says all of it, and what the user can do.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Error {
     /// The kind of the error.
     pub kind: ErrorKind,
     /// What is wrong, as a clause without a full stop.
+    #[doc(hidden)]
     pub what: String,
     /// Whether the same request may succeed later.
+    #[doc(hidden)]
     pub is_transient: bool,
     /// Where the error occurred.
+    #[doc(hidden)]
     pub context: Box<ErrorContext>,
 }
 
@@ -137,6 +138,7 @@ impl Error {
 
     /// Sets the URL or path of the file, unless it is already set.
     #[must_use]
+    #[doc(hidden)]
     pub fn in_file(mut self, url: &str) -> Self {
         self.context.url.get_or_insert_with(|| url.to_owned());
         self
@@ -144,6 +146,7 @@ impl Error {
 
     /// Sets the tensor, unless it is already set.
     #[must_use]
+    #[doc(hidden)]
     pub fn in_tensor(mut self, name: &str) -> Self {
         self.context.tensor.get_or_insert_with(|| name.to_owned());
         self
@@ -192,6 +195,21 @@ impl Error {
             context.cause = Cause(Some(Arc::new(cause)));
             Error { context, ..self }
         }
+    }
+
+    /// The path or the URL of the file, if it is known.
+    pub fn file(&self) -> Option<&str> {
+        self.context.url.as_deref()
+    }
+
+    /// The name of the tensor, if the error is about one.
+    pub fn tensor(&self) -> Option<&str> {
+        self.context.tensor.as_deref()
+    }
+
+    /// The HTTP status of the response.
+    pub fn status(&self) -> Option<u16> {
+        self.context.status
     }
 
     /// The stable code of the error's kind.

@@ -16,6 +16,7 @@ pub struct Identity {
 impl Identity {
     /// Whether `now` is certainly the same version: the ETags, or else the Last-Modified dates, are equal, and no other
     /// field differs.
+    #[doc(hidden)]
     pub fn is_confirmed_by(&self, now: &Identity) -> bool {
         let is_same = match (&now.etag, &self.etag) {
             (Some(now), Some(then)) => now == then,

@@ -182,7 +182,9 @@ pub use api::{
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
 pub use index::{Algorithm, Component, Digest, Layout, Metadata, Tensor};
-pub use loader::{ModelMetadata, Stats, Verified};
+#[cfg(web)]
+pub use loader::Stats;
+pub use loader::{ModelMetadata, Verified};
 pub use on_progress::Progress;
 pub use retry::RetryPolicy;
 
@@ -285,6 +287,10 @@ pub mod internals {
     }
     pub mod signature {
         pub use crate::signature::*;
+        #[cfg(signs)]
+        pub use crate::signature::{
+            sign_folder_with as sign_folder, verify_file_with as verify_file, verify_folder_with as verify_folder,
+        };
     }
     pub mod source {
         pub use crate::source::*;

@@ -23,6 +23,7 @@ pub enum Stop {
     Deferred,
 }
 
+#[doc(hidden)]
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         Stop::Failed(error)

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 /// A type of elements that a tensor can be read as: `f32`, `f64` and the integers of 8 to 64 bits.
 pub trait Element: Sealed {}
 
+impl<T: Sealed> Element for T {}
+
 /// Only this crate implements [`Element`].
 pub trait Sealed: Pod {
     /// The dtypes with such elements.
@@ -19,8 +21,6 @@ pub trait Sealed: Pod {
 
 macro_rules! elements {
     ($($element:ty, $kind:ident;)+) => {$(
-        impl Element for $element {}
-
         impl Sealed for $element {
             const KIND: ArrayKind = ArrayKind::$kind;
 

@@ -4,6 +4,7 @@ use super::blocking::{Model, Reading};
 use crate::error::Result;
 use crate::write::{AsInput, Input};
 
+#[doc(hidden)]
 impl AsInput for Model {
     fn with_input(&self, work: &mut dyn FnMut(&dyn Input) -> Result<()>) -> Result<()> {
         match &self.reading {

@@ -5,7 +5,9 @@ use super::request::{LoadRequest, StreamRequest};
 use super::tensor::{LoadedTensor, Memory};
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::{Loader, ModelMetadata, Stats, Verified};
+#[cfg(web)]
+use crate::loader::Stats;
+use crate::loader::{Loader, ModelMetadata, Verified};
 use crate::name_index::NameIndex;
 use crate::on_progress::OnProgress;
 use crate::progress::Progress;
@@ -22,13 +24,14 @@ use std::sync::Arc;
 /// ```
 /// # #[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]
 /// # fn main() -> weightstream::Result<()> {
-/// use weightstream::source::MemorySource;
+/// # use weightstream::internals::source::memory::MemorySource;
 /// use weightstream::{OpenOptions, SourceModel};
 ///
-/// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
-/// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+/// # let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+/// # let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
 /// futures::executor::block_on(async {
-///     let source = MemorySource::new(vec![("model.safetensors".to_owned(), file.into())])?;
+///     # let source = MemorySource::new(vec![("model.safetensors".to_owned(), file.into())])?;
+///     // `source` implements `weightstream::source::Source`
 ///     let model = SourceModel::open(source, OpenOptions::new()).await?;
 ///     assert_eq!(*model.load("bias").await?.as_f32()?, [0.0, 0.0]);
 ///     Ok(())
@@ -160,7 +163,8 @@ impl<S: ModelSource<Body: Body<Buffer = Memory>>> SourceModel<S> {
     }
 
     /// Counters of requests and bytes.
-    pub fn stats(&self) -> &Stats {
+    #[cfg(web)]
+    pub(super) fn stats(&self) -> &Stats {
         self.loader.stats()
     }
 

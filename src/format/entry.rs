@@ -26,6 +26,7 @@ pub struct Format {
     /// The versions that weightstream reads, as written in files.
     pub versions: &'static [&'static str],
     /// The algorithms of the checksums that weightstream verifies in files of this format.
+    #[doc(hidden)]
     pub checksums: &'static [&'static str],
     pub(crate) parser: Parser,
     #[cfg(writes)]

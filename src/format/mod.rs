@@ -130,7 +130,7 @@ pub fn detect(head: &[u8]) -> Option<&'static Format> {
 ///
 /// ```
 /// # #[cfg(feature = "safetensors")] {
-/// use weightstream::index::Parsed;
+/// use weightstream::internals::index::Parsed;
 /// use weightstream::internals::{format, window::{Stop, Window}};
 ///
 /// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;

@@ -20,14 +20,18 @@ pub struct Component {
     /// The range of the stored bytes in the file.
     pub range: Range<u64>,
     /// How the elements are encoded.
+    #[doc(hidden)]
     pub encoding: Encoding,
     /// The decoded length in bytes; `None` if the format does not state it (zstd without a content size).
     pub decoded_length: Option<u64>,
     /// The maximum decoded length in bytes, if `decoded_length` is `None` and layout and shape determine a maximum.
+    #[doc(hidden)]
     pub max_decoded_length: Option<u64>,
     /// The digest of the component, if the file has one.
+    #[doc(hidden)]
     pub digest: Option<ComponentDigest>,
     /// The digests of the pages that contain the bytes, if the file has them. They verify partial reads.
+    #[doc(hidden)]
     pub pages: Option<Box<PageTable>>,
     /// The rule for the decoded values, if the format has one.
     pub(crate) rule: Option<ValueRule>,
@@ -96,6 +100,7 @@ impl Component {
     }
 
     /// A component `data` of raw bytes.
+    #[doc(hidden)]
     pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {
         let decoded_length = Some(range.end - range.start);
         Component {

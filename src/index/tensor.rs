@@ -51,6 +51,7 @@ impl Layout {
 
 impl Tensor {
     /// A dense tensor of one component.
+    #[doc(hidden)]
     pub fn dense(name: String, dtype: Dtype, shape: Vec<u64>, data: Component) -> Self {
         let (layout, attributes) = (Layout::Dense, Metadata::new());
         Tensor { name, dtype, shape, layout, components: vec![data], attributes, shard: 0 }
@@ -81,6 +82,7 @@ impl Tensor {
     }
 
     /// The offset of the tensor's first byte in its file.
+    #[doc(hidden)]
     pub fn first_byte(&self) -> u64 {
         self.components.iter().map(|c| c.range.start).min().unwrap_or(0)
     }

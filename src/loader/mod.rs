@@ -89,6 +89,7 @@ pub struct ModelMetadata {
 
 impl ModelMetadata {
     /// The metadata of a model in memory, for a custom `write::Input`.
+    #[doc(hidden)]
     pub fn new(format: &'static str, version: impl Into<String>, metadata: Metadata) -> Self {
         ModelMetadata { format, version: version.into(), metadata }
     }
@@ -99,8 +100,8 @@ impl ModelMetadata {
 /// ```
 /// use futures::executor::block_on;
 /// use std::rc::Rc;
-/// use weightstream::loader::{Loader, Options, TensorRequest};
-/// use weightstream::source::memory::MemorySource;
+/// use weightstream::internals::loader::{Loader, Options, TensorRequest};
+/// use weightstream::internals::source::memory::MemorySource;
 ///
 /// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
 /// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();

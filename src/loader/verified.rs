@@ -22,6 +22,7 @@ pub struct Verified {
     pub tensors_without_checksum: usize,
     /// Number of these tensors of which nothing was checked, by dtype: weightstream does not know the size of the
     /// dtype's elements, so that the tensor may be too short, or the dtype may not exist.
+    #[doc(hidden)]
     pub unchecked_tensors: BTreeMap<String, usize>,
     /// Warnings that only reading the whole model shows, each with the name of the file: padding that is not zero.
     pub warnings: Vec<(String, String)>,

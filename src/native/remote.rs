@@ -191,7 +191,7 @@ impl<S: ModelSource> RemoteReader<S> {
     /// Those of `work`.
     ///
     /// ```no_run
-    /// # use weightstream::{Result, loader::Options, native::RemoteReader};
+    /// # use weightstream::{Result, internals::loader::Options, internals::native::RemoteReader};
     /// # fn main() -> Result<()> {
     /// let reader = RemoteReader::open("https://example.org/model.gguf", &[], Options::default())?;
     /// let metadata = reader.run(async |loader| loader.load_metadata().await)?;

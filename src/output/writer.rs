@@ -2,9 +2,11 @@
 
 use super::losses::Losses;
 use super::target::Target;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::Metadata;
 use crate::window::{Stop, Window};
+use std::fmt;
+use std::str::FromStr;
 use std::time::SystemTime;
 
 /// The writer of a format, and the options that it supports.
@@ -76,9 +78,11 @@ pub enum Compression {
 
 impl Compression {
     /// All variants.
+    #[doc(hidden)]
     pub const ALL: &'static [Compression] = &[Self::None, Self::Lz4, Self::Zstd, Self::Auto];
 
     /// The name in the command line.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -89,6 +93,7 @@ impl Compression {
     }
 
     /// A description for the help of the command line.
+    #[doc(hidden)]
     pub fn description(self) -> &'static str {
         match self {
             Compression::None => "Uncompressed",
@@ -99,8 +104,29 @@ impl Compression {
     }
 
     /// Returns the compression with this name.
+    #[doc(hidden)]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|compression| compression.name() == name)
+    }
+}
+
+/// Writes the name in the command line.
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Reads the name in the command line.
+impl FromStr for Compression {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::from_name(name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|known| known.name()).collect();
+            let error = Error::new(ErrorKind::InvalidArgument, format!("\"{name}\" is not a compression"));
+            error.advise(format!("Choose one of {}.", names.join(", ")))
+        })
     }
 }
 
@@ -120,9 +146,11 @@ pub enum DigestAlgorithm {
 
 impl DigestAlgorithm {
     /// All variants.
+    #[doc(hidden)]
     pub const ALL: &'static [DigestAlgorithm] = &[Self::None, Self::Crc32c, Self::Sha256, Self::Blake3];
 
     /// The name in the command line.
+    #[doc(hidden)]
     pub fn name(self) -> &'static str {
         match self {
             DigestAlgorithm::None => "none",
@@ -133,7 +161,28 @@ impl DigestAlgorithm {
     }
 
     /// Returns the algorithm with this name.
+    #[doc(hidden)]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
+    }
+}
+
+/// Writes the name in the command line.
+impl fmt::Display for DigestAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Reads the name in the command line.
+impl FromStr for DigestAlgorithm {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::from_name(name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|known| known.name()).collect();
+            let error = Error::new(ErrorKind::InvalidArgument, format!("\"{name}\" is not a digest"));
+            error.advise(format!("Choose one of {}.", names.join(", ")))
+        })
     }
 }

@@ -26,6 +26,7 @@ impl SignedFiles {
     ///
     /// # Errors
     /// `SIGNATURE` if the path leaves the folder or is listed already.
+    #[doc(hidden)]
     pub fn add_file(&mut self, path: &str, digest: Digest) -> Result<()> {
         self.add_piece(path, 0, None, digest)
     }
@@ -35,6 +36,7 @@ impl SignedFiles {
     ///
     /// # Errors
     /// `SIGNATURE` if the path leaves the folder, or if the piece does not begin where the one before it ends.
+    #[doc(hidden)]
     pub fn add_piece(&mut self, path: &str, start: u64, end: Option<u64>, digest: Digest) -> Result<()> {
         if !is_inside(path) {
             return Err(invalid(format!(
@@ -55,6 +57,7 @@ impl SignedFiles {
     ///
     /// # Errors
     /// `SIGNATURE` if the signature does not list it.
+    #[doc(hidden)]
     pub fn of(&self, path: &str) -> Result<&SignedFile> {
         self.files.get(path).ok_or_else(|| {
             let error = invalid(format!("the signature does not list the file \"{path}\""));
@@ -63,12 +66,14 @@ impl SignedFiles {
     }
 
     /// The algorithm of the digests, which is the same for all files.
+    #[doc(hidden)]
     pub fn algorithm(&self) -> Option<Algorithm> {
         let (_, digest) = self.files.values().next()?.pieces.first()?;
         Some(digest.algorithm())
     }
 
     /// The paths in alphabetical order, with their digests.
+    #[doc(hidden)]
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SignedFile)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }

@@ -21,7 +21,15 @@ const PIECE_BYTES: usize = 1 << 20;
 /// # Errors
 /// `INVALID_ARGUMENT` if an ignored path leaves the folder; `IO` if a file cannot be read; `UNSUPPORTED` for symbolic
 /// links, special files and names that are not UTF-8.
-pub fn sign_folder(place: &Path, key: &PrivateKey, ignored: &[String], progress: &dyn Progress) -> Result<String> {
+pub fn sign_folder(place: &Path, key: &PrivateKey, ignored: &[String]) -> Result<String> {
+    sign_folder_with(place, key, ignored, &())
+}
+
+/// Like [`sign_folder`], with progress.
+///
+/// # Errors
+/// Those of [`sign_folder`]; `IO` if `progress` cancels.
+pub fn sign_folder_with(place: &Path, key: &PrivateKey, ignored: &[String], progress: &dyn Progress) -> Result<String> {
     let name = fs::canonicalize(place).map_err(|error| unreadable(place, &error))?;
     let name = name.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let inside = |path: &String| {
@@ -55,7 +63,15 @@ pub fn sign_folder(place: &Path, key: &PrivateKey, ignored: &[String], progress:
 ///
 /// # Errors
 /// `SIGNATURE` for the first file that is missing, different or not listed; `IO` if a file cannot be read.
-pub fn verify_folder(
+pub fn verify_folder(place: &Path, statement: &Statement, unsigned: &[String]) -> Result<usize> {
+    verify_folder_with(place, statement, unsigned, &())
+}
+
+/// Like [`verify_folder`], with progress.
+///
+/// # Errors
+/// Those of [`verify_folder`]; `IO` if `progress` cancels.
+pub fn verify_folder_with(
     place: &Path,
     statement: &Statement,
     unsigned: &[String],
@@ -73,7 +89,7 @@ pub fn verify_folder(
         // Shards do not list empty files.
         let is_listed_empty = statement.files.of(path).is_err() && is_in_shards(statement) && is_empty(file);
         if !is_listed_empty {
-            verify_file(file, path, statement, progress)?;
+            verify_file_with(file, path, statement, progress)?;
         }
     }
     Ok(files.len())
@@ -83,7 +99,15 @@ pub fn verify_folder(
 ///
 /// # Errors
 /// `SIGNATURE` if the file is different or not listed; `IO` if it cannot be read.
-pub fn verify_file(file: &Path, path: &str, statement: &Statement, progress: &dyn Progress) -> Result<()> {
+pub fn verify_file(file: &Path, path: &str, statement: &Statement) -> Result<()> {
+    verify_file_with(file, path, statement, &())
+}
+
+/// Like [`verify_file`], with progress.
+///
+/// # Errors
+/// Those of [`verify_file`]; `IO` if `progress` cancels.
+pub fn verify_file_with(file: &Path, path: &str, statement: &Statement, progress: &dyn Progress) -> Result<()> {
     let reject_if_corrupt = |error: Error| error.in_file(&file.to_string_lossy());
     let mut check = statement.files.of(path).map_err(reject_if_corrupt)?.check();
     read(file, progress, &mut |bytes| check.update(bytes).map_err(reject_if_corrupt))?;

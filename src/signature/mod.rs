@@ -5,8 +5,8 @@
 //! digest of every file of the model. The key or the certificate signs the payload (ECDSA with P-256, P-384 or P-521).
 //! Once the signature is verified, the digests are what the files must have.
 //!
-//! [`SignedFiles`] is what a verified signature states; [`Options::signature`](crate::loader::Options::signature) makes
-//! a loader return only bytes that match it. The other items need the feature `signatures` and are native only: in
+//! [`SignedFiles`] is what a verified signature states; with [`OpenOptions::signature`](crate::OpenOptions::signature),
+//! a model returns only bytes that match it. The other items need the feature `signatures` and are native only: in
 //! browsers, WebCrypto verifies signatures.
 
 #[cfg(signs)]
@@ -27,12 +27,20 @@ mod statement;
 mod tests;
 
 #[cfg(signs)]
-pub use bundle::{MAX_BUNDLE_BYTES, Trust, verify};
+#[doc(hidden)]
+pub use bundle::MAX_BUNDLE_BYTES;
+#[cfg(signs)]
+pub use bundle::{Trust, verify};
 #[cfg(signs)]
 pub use certificate::Roots;
-pub use files::{SignedFile, SignedFiles};
+#[doc(hidden)]
+pub use files::SignedFile;
+pub use files::SignedFiles;
 #[cfg(signs)]
 pub use folder::{sign_folder, verify_file, verify_folder};
+#[cfg(signs)]
+#[doc(hidden)]
+pub use folder::{sign_folder_with, verify_file_with, verify_folder_with};
 #[cfg(signs)]
 pub use key::{PrivateKey, PublicKey};
 #[cfg(signs)]

@@ -14,21 +14,26 @@ pub(crate) mod cached;
 #[cfg(remote)]
 mod exchange;
 #[cfg(web)]
+#[doc(hidden)]
 pub mod fetch;
 #[cfg(web)]
 mod files;
 #[cfg(remote)]
 mod history;
 #[cfg(http_client)]
+#[doc(hidden)]
 pub mod http;
 #[cfg(web)]
+#[doc(hidden)]
 pub mod js_buffer;
+#[doc(hidden)]
 pub mod memory;
 #[cfg(remote)]
 mod part_urls;
 #[cfg(web)]
 mod stream;
 #[cfg(web)]
+#[doc(hidden)]
 pub mod web;
 
 pub use crate::buffer::Buffer;
@@ -37,6 +42,7 @@ pub use crate::host::{Host, NoWaiting};
 pub use crate::identity::Identity;
 use crate::index::{CopiedRange, Digest};
 #[cfg(remote)]
+#[doc(hidden)]
 pub use part_urls::{MapPartUrl, PartUrls};
 use std::ops::Range;
 
@@ -101,11 +107,13 @@ pub trait ModelSource: Source {
     ///
     /// # Errors
     /// Depending on the source, for an address that stands for no file.
+    #[doc(hidden)]
     async fn located(self) -> Result<Self> {
         Ok(self)
     }
 
     /// The digest of the whole file that its host states, if it does. Calls that read the whole file compare it.
+    #[doc(hidden)]
     fn stated_digest(&self) -> Option<Digest> {
         None
     }
@@ -116,35 +124,41 @@ pub trait ModelSource: Source {
 pub trait CacheHints: Sized + 'static {
     /// Sets the expected strong digest of the whole file, before its first read. A cache may use bytes with this digest
     /// from another URL, without any request.
+    #[doc(hidden)]
     fn expect_whole(&self, digest: &Digest) {
         let _ = digest;
     }
 
     /// Sets the strong digest of the bytes of `range` according to the index. A cache may use bytes with this digest
     /// from another URL.
+    #[doc(hidden)]
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
     }
 
     /// States which bytes of this file the `files` of the previous revision of the model have, too. A cache may use
     /// them. The ranges are sorted and do not overlap. Called at most once, before the first read.
+    #[doc(hidden)]
     fn expect_copies(&self, files: &[Self], ranges: &[CopiedRange]) {
         let _ = (files, ranges);
     }
 
     /// Announces ranges that will be read, each completely into its own buffer of at most 4 MiB. A cache may read them
     /// directly into such buffers, which saves a copy.
+    #[doc(hidden)]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         let _ = ranges;
     }
 
     /// Reports that the bytes of `range` were read and have this strong digest.
+    #[doc(hidden)]
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
     }
 
     /// Reports that the bytes have a wrong digest or violate their format. A cache must delete them, because every
     /// later load would fail in the same way.
+    #[doc(hidden)]
     fn reject(&self) {}
 }
 
@@ -161,8 +175,10 @@ pub struct RangeResponse<B> {
     /// Whether the server ignored the range and the body is the whole file.
     pub is_whole_file: bool,
     /// Whether the media type is that of a web page. Some servers send all files so.
+    #[doc(hidden)]
     pub is_page: bool,
     /// Whether the validators are those with which the bytes were cached, not those of a response.
+    #[doc(hidden)]
     pub is_cached: bool,
     /// Identifies the version of the file.
     pub identity: Identity,
@@ -178,6 +194,7 @@ impl<B> RangeResponse<B> {
     }
 
     /// Converts the body to another type.
+    #[doc(hidden)]
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> RangeResponse<C> {
         let RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body } = self;
         RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body: change(body) }
@@ -198,6 +215,7 @@ pub trait Body: 'static {
     async fn read(&mut self, into: &mut Self::Buffer, at: Range<u64>) -> Result<u64>;
 
     /// Whether the last read returned bytes from a cache.
+    #[doc(hidden)]
     fn is_cached(&self) -> bool {
         false
     }

@@ -17,8 +17,10 @@ pub struct Converted {
     /// The total decoded size of the tensors of the input, in bytes.
     pub decoded_bytes: u64,
     /// The sizes of the tensors in the files before and after each step.
+    #[doc(hidden)]
     pub sizes: Sizes,
     /// The dtypes that tensors were cast from, and the one that they were cast to; `None` if no tensor was cast.
+    #[doc(hidden)]
     pub cast: Option<(Vec<Dtype>, Dtype)>,
     /// The compression that was used; [`Compression::None`] if the format has none.
     pub compression: Compression,

@@ -30,7 +30,9 @@ mod source;
 #[doc(hidden)]
 pub use crate::output::writer::Writer;
 pub use crate::output::writer::{Compression, DigestAlgorithm};
-pub use converted::{Converted, Sizes};
+pub use converted::Converted;
+#[doc(hidden)]
+pub use converted::Sizes;
 #[doc(hidden)]
 pub use folder::folder_metadata;
 #[doc(hidden)]

@@ -39,7 +39,7 @@ fn with_aligned<T>(loaded: LoadedTensor, make: impl FnOnce(&[u8]) -> Result<T>) 
         return make(&bytes);
     }
     let no_memory = |_| Error::new(ErrorKind::Limit, format!("{} bytes cannot be allocated", bytes.len()));
-    let mut moved = Vec::new();
+    let mut moved: Vec<u8> = Vec::new();
     moved.try_reserve_exact(bytes.len().saturating_add(ALIGNMENT)).map_err(no_memory)?;
     let start = moved.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     moved.resize(start, 0);

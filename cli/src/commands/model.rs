@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use weightstream::internals::hub::Hub;
 use weightstream::internals::loader::{Options, SignedDigests};
+pub(super) use weightstream::internals::location::is_object;
+use weightstream::internals::location::is_url;
 use weightstream::internals::native::{Reader, RemoteReader, Verified, read_url};
 use weightstream::internals::progress::Progress;
 use weightstream::internals::source::http::HttpSource;
@@ -207,17 +209,7 @@ fn hub() -> Hub {
 
 /// The place, if it is a URL or an address on a hub.
 pub(super) fn url(place: &OsString) -> Option<&str> {
-    place.to_str().filter(|place| has_scheme(place, &["http://", "https://", "hf:"]) || is_object(place))
-}
-
-/// Whether a URL is of an object store.
-pub(super) fn is_object(url: &str) -> bool {
-    has_scheme(url, &["s3://", "gs://", "az://"])
-}
-
-fn has_scheme(place: &str, schemes: &[&str]) -> bool {
-    let is_scheme = |scheme: &&str| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    schemes.iter().any(is_scheme)
+    place.to_str().filter(|place| is_url(place) || is_object(place))
 }
 
 /// The scheme, host and port that headers are sent to. `None` for a URL of a store, and for an invalid one.

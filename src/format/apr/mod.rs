@@ -2,7 +2,7 @@
 //!
 //! | first bytes | layout | file |
 //! | --- | --- | --- |
-//! | `APR2` | the specification's APR v2, a 32-byte header | [`draft`] |
+//! | `APR2` | the specification's APR v2, a 32-byte header | `draft` |
 //! | `APR2` or `APR\0` | APR v2 as `aprender` and `apr-format` write it, a 64-byte header | `shipped` |
 //! | `APR2` or `APR\0` | a compressed wrapper around an APR1 file | `wrapper` |
 //! | `APR1` | JSON metadata, a JSON index, F32 tensors | `apr1` |

@@ -12,13 +12,12 @@ use js_sys::{Array, Function, Uint8Array};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_test::*;
-use weightstream::RetryPolicy;
 use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::internals::source::Source;
 use weightstream::internals::source::fetch::Client;
 use weightstream::internals::source::js_buffer::JsBuffer;
 use weightstream::internals::source::web::WebSource;
-use weightstream::{ErrorKind, Result};
+use weightstream::{ErrorKind, OpenOptions, Result, RetryPolicy, StreamRequest};
 
 wasm_bindgen_test_configure!(run_in_browser);
 
@@ -342,4 +341,29 @@ async fn an_array_buffer_is_a_source() {
 #[wasm_bindgen(inline_js = "export function pause(ms) { return new Promise(resolve => setTimeout(resolve, ms)); }")]
 extern "C" {
     fn pause(delay_ms: u32) -> js_sys::Promise;
+}
+
+#[wasm_bindgen_test]
+async fn a_model_has_bytes_arrays_rows_and_streams() {
+    let server = serve("");
+    let model = OpenOptions::new().fetch(server.fetch()).open(URL).await.unwrap();
+    assert_eq!(model.tensors().len(), model::TENSORS.len());
+    for tensor in model::TENSORS {
+        let loaded = model.load(tensor.name).await.unwrap();
+        assert_eq!(*loaded.bytes().unwrap(), model::data(tensor), "{}", tensor.name);
+        assert_eq!(loaded.array().unwrap().to_vec(), model::data(tensor), "{}", tensor.name);
+    }
+    let name = model::TENSORS[2].name;
+    let row_bytes = model::data(&model::TENSORS[2]).len() / model.tensor(name).unwrap().shape[0] as usize;
+    let row = model.rows(name, 1..2).await.unwrap();
+    assert_eq!(*row.bytes().unwrap(), model::data(&model::TENSORS[2])[row_bytes..2 * row_bytes]);
+
+    let mut stream = model.stream(StreamRequest::new());
+    for tensor in model::TENSORS {
+        assert_eq!(stream.next().await.unwrap().unwrap().into_bytes().unwrap(), model::data(tensor));
+    }
+    assert!(stream.next().await.is_none());
+    assert_eq!(model.verify().await.unwrap().tensors, model::TENSORS.len());
+    assert!(model.stats().bytes_received() > 0);
+    assert_eq!(model.load("nothing").await.unwrap_err().kind, ErrorKind::NotFound);
 }

@@ -162,9 +162,9 @@ impl Model {
 
     /// Loads many tensors with few long reads, as [`Model::stream`](crate::Model::stream) does. The next tensors are
     /// read while the caller uses one.
-    pub fn stream(&self, request: impl Into<StreamRequest>) -> TensorIterator {
+    pub fn stream(&self, request: StreamRequest) -> TensorIterator {
         let stream = match &self.reading {
-            Reading::Local(local) => local.thread().map(|thread| thread.stream(request.into())),
+            Reading::Local(local) => local.thread().map(|thread| thread.stream(request)),
             Reading::Remote(remote) => Ok(remote.model.stream(request)),
         };
         match stream {

@@ -1,7 +1,7 @@
 //! The asynchronous model, natively.
 
 use super::options::OpenOptions;
-use super::place::Place;
+use super::place::{Place, open_files};
 use super::request::{LoadRequest, StreamRequest};
 use super::source_model::ModelIndex;
 use super::tensor::LoadedTensor;
@@ -9,6 +9,8 @@ use super::thread::{ModelThread, TensorStream};
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::{ModelMetadata, Verified};
+use crate::native::ModelFiles;
+use futures::future::FutureExt;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -68,6 +70,18 @@ impl Model {
         Model::open_with(location.as_ref(), OpenOptions::new()).await
     }
 
+    /// Opens the first of `files` (name and content). The others are treated as files in the same folder.
+    ///
+    /// # Errors
+    /// Those of [`Model::open`].
+    pub async fn from_bytes<N: Into<String>>(files: impl IntoIterator<Item = (N, Vec<u8>)>) -> Result<Model> {
+        let files: Vec<_> = files.into_iter().map(|(name, bytes)| (name.into(), Arc::new(bytes))).collect();
+        let files = ModelFiles::Memory(Arc::new(files));
+        let open = move || open_files(files, OpenOptions::new()).boxed_local();
+        let (thread, index) = ModelThread::start(open).await?;
+        Ok(Model { index, thread })
+    }
+
     pub(super) async fn open_with(location: &Path, options: OpenOptions) -> Result<Model> {
         let place = Place::of(location, &options)?;
         let (thread, index) = ModelThread::start(move || place.open(options)).await?;
@@ -117,8 +131,8 @@ impl Model {
 
     /// Loads many tensors with few long reads. An error ends the stream, which has it as its last item: those of
     /// [`Model::load`], and `CHECKSUM` if all tensors were requested and the checksum of a file does not match.
-    pub fn stream(&self, request: impl Into<StreamRequest>) -> TensorStream {
-        self.thread.stream(request.into())
+    pub fn stream(&self, request: StreamRequest) -> TensorStream {
+        self.thread.stream(request)
     }
 
     /// Verifies the whole model: every block is decoded, and every checksum is compared. Needs little memory.

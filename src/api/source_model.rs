@@ -137,8 +137,7 @@ impl<S: ModelSource<Body: Body<Buffer = Memory>>> SourceModel<S> {
     }
 
     /// Like [`Model::stream`](crate::Model::stream).
-    pub fn stream(&self, request: impl Into<StreamRequest>) -> LocalBoxStream<'static, Result<LoadedTensor>> {
-        let request = request.into();
+    pub fn stream(&self, request: StreamRequest) -> LocalBoxStream<'static, Result<LoadedTensor>> {
         let observer = self.observer(&request.on_progress);
         let loader = Rc::clone(&self.loader);
         let begin = async move { loader.tensors_with(request.into_inner(), observer).await };

@@ -112,7 +112,7 @@ impl Model {
 
     /// Loads many tensors with few long reads. An error ends the stream, which has it as its last item: those of
     /// [`Model::load`], and `CHECKSUM` if all tensors were requested and the checksum of a file does not match.
-    pub fn stream(&self, request: impl Into<StreamRequest>) -> TensorStream {
+    pub fn stream(&self, request: StreamRequest) -> TensorStream {
         TensorStream(self.model.stream(request))
     }
 

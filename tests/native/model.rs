@@ -196,6 +196,8 @@ fn models_in_memory_and_mapped_models_have_slices_and_rows() {
     let in_memory = blocking::Model::from_bytes([("m.safetensors", file())]).unwrap();
     // SAFETY: no process changes the files of the temporary folder.
     let mapped = unsafe { blocking::Model::open_mapped(folder.path("m.safetensors")) }.unwrap();
+    let asynchronous = block_on(Model::from_bytes([("m.safetensors", file())])).unwrap();
+    assert_eq!(*block_on(asynchronous.rows("floats", 3..4)).unwrap().as_f32().unwrap(), [6.0, 7.0]);
     for model in [in_memory, mapped] {
         assert_eq!(model.tensor_slice("one").unwrap(), 7i64.to_le_bytes());
         assert_eq!(*model.rows("floats", 3..4).unwrap().as_f32().unwrap(), [6.0, 7.0]);

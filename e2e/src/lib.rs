@@ -48,6 +48,7 @@ pub mod signature_test;
 pub mod similarity_test;
 pub mod store_test;
 pub mod targets;
+pub mod timed;
 pub mod trap_test;
 pub mod visitor_test;
 pub mod webdriver;

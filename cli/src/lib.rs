@@ -2,6 +2,7 @@
 //!
 //! The command itself is described by `weightstream --help`.
 
+#![warn(clippy::too_many_lines)]
 #![deny(missing_docs, unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 

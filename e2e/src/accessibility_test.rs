@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON};
+use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON, Scheme};
 use crate::page_test::{TENSOR, TestCase, open_model, wait_for_the_drawing};
 use crate::race_test;
 use xtask::demo::Demo;
@@ -42,8 +42,8 @@ pub fn has_no_violations(page: &mut Page, demo: &Demo, axe: &str) -> Result<()> 
 fn check_appearances(page: &mut Page, when: &str) -> Result<()> {
     for (window, width) in [(DESKTOP, "wide"), (PHONE, "narrow")] {
         page.set_window(window)?;
-        for (dark, theme) in [(false, "light"), (true, "dark")] {
-            page.set_dark(dark)?;
+        for (scheme, theme) in [(Scheme::Light, "light"), (Scheme::Dark, "dark")] {
+            page.set_scheme(scheme)?;
             let violations = page.evaluate(include_str!("violations.js"))?;
             ensure!(violations == json!([]), "{when}, {width} and {theme}, axe finds {violations:#}");
         }

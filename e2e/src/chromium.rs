@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::devtools::DevTools;
+use crate::devtools::{Area, DevTools};
 use crate::failures::Witness;
 use crate::page::Page;
 use xtask::browser;
@@ -147,7 +147,7 @@ impl Chromium {
 impl Witness for &mut Chromium {
     fn screenshot(&mut self) -> Result<Vec<u8>> {
         let session = self.devtools.left().context("no page is open")?.to_owned();
-        self.devtools.screenshot(&session, true)
+        self.devtools.screenshot(&session, Area::WholePage)
     }
 
     fn console(&mut self) -> Result<String> {

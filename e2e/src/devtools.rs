@@ -31,6 +31,13 @@ pub struct DevTools {
     left: Option<(String, String)>,
 }
 
+/// What a screenshot shows.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Area {
+    Window,
+    WholePage,
+}
+
 pub struct Event {
     /// The session of the page that reports it.
     pub session: Option<String>,
@@ -88,9 +95,9 @@ impl DevTools {
         Ok(self.console.iter().rev().map(String::as_str).collect::<Vec<_>>().join("\n"))
     }
 
-    /// A screenshot of a page in PNG: of the window, or with `whole`, of the whole page.
-    pub fn screenshot(&mut self, session: &str, whole: bool) -> Result<Vec<u8>> {
-        let params = json!({ "format": "png", "captureBeyondViewport": whole });
+    /// A screenshot of a page in PNG.
+    pub fn screenshot(&mut self, session: &str, area: Area) -> Result<Vec<u8>> {
+        let params = json!({ "format": "png", "captureBeyondViewport": area == Area::WholePage });
         let shot = self.call(Some(session), "Page.captureScreenshot", params)?;
         let data = shot.get("data").and_then(Value::as_str).context("the browser returned no screenshot")?;
         Ok(data_encoding::BASE64.decode(data.as_bytes())?)

@@ -40,35 +40,49 @@ pub fn run(project: &Project, seed: u64) -> Result<()> {
         }
     }
     for (peer, tool, program) in &readers {
-        let row = |file: &str, outcome| Row::new(peer, tool, "we write, they read", file, outcome);
-        match &peer.reads {
-            Reads::Graphs => {
-                for source in sources.iter().filter(|source| source.peer.format == peer.format) {
-                    for (dtype, how) in [(None, "split"), (Some("F16"), "cast"), (Some("BF16"), "cast")] {
-                        let out = folder.path().join("split/");
-                        let file = format!("{} {}", name_of(&source.file), dtype.unwrap_or_default());
-                        let outcome = weightstream.splits(program, &source.file, &out, dtype, how);
-                        rows.push(Row { direction: "we split, they run", ..row(file.trim_end(), or_failed(outcome)) });
-                    }
-                }
-            }
-            Reads::Nothing(reason) => rows.push(row("", Outcome::Impossible(reason))),
-            Reads::Format { target, cannot } => {
-                let out = folder.path().join("written").with_extension(target.format);
-                for (source, options) in sources.iter().zip(target.options.iter().cycle()) {
-                    let conversion = Conversion { target, options, source, out: &out };
-                    let outcome = or_failed(weightstream.writes(&conversion, program, cannot));
-                    let file = format!("{} of {} {}", name_of(&source.file), source.tool, options.join(" "));
-                    rows.push(row(file.trim_end(), outcome));
-                }
-            }
-        }
+        rows.extend(written_for(peer, tool, program, &weightstream, &sources, folder.path()));
     }
     for format in ["aero", "embd"] {
         let outcome = Outcome::Impossible("no registry has a tool for it");
         rows.push(Row { format, tool: String::new(), direction: "", file: String::new(), outcome });
     }
     report(&rows)
+}
+
+/// What a tool reads of the files of all tools, converted to its format.
+fn written_for(
+    peer: &'static Peer,
+    tool: &str,
+    program: &Program,
+    weightstream: &Weightstream,
+    sources: &[Source],
+    folder: &Path,
+) -> Vec<Row> {
+    let row = |file: &str, outcome| Row::new(peer, tool, "we write, they read", file, outcome);
+    let mut rows = Vec::new();
+    match &peer.reads {
+        Reads::Graphs => {
+            for source in sources.iter().filter(|source| source.peer.format == peer.format) {
+                for (dtype, how) in [(None, "split"), (Some("F16"), "cast"), (Some("BF16"), "cast")] {
+                    let out = folder.join("split/");
+                    let file = format!("{} {}", name_of(&source.file), dtype.unwrap_or_default());
+                    let outcome = weightstream.splits(program, &source.file, &out, dtype, how);
+                    rows.push(Row { direction: "we split, they run", ..row(file.trim_end(), or_failed(outcome)) });
+                }
+            }
+        }
+        Reads::Nothing(reason) => rows.push(row("", Outcome::Impossible(reason))),
+        Reads::Format { target, cannot } => {
+            let out = folder.join("written").with_extension(target.format);
+            for (source, options) in sources.iter().zip(target.options.iter().cycle()) {
+                let conversion = Conversion { target, options, source, out: &out };
+                let outcome = or_failed(weightstream.writes(&conversion, program, cannot));
+                let file = format!("{} of {} {}", name_of(&source.file), source.tool, options.join(" "));
+                rows.push(row(file.trim_end(), outcome));
+            }
+        }
+    }
+    rows
 }
 
 /// A file that a tool wrote.
@@ -119,7 +133,10 @@ impl Weightstream {
         let Ok(listing) = &source.listing else { bail!("{} cannot be read", source.file.display()) };
         let mut expected = listing.clone();
         let keeps_attributes = target.keeps_attributes || source.peer.format == target.format;
-        expected.retain(|tensor| target.holds(tensor), keeps_attributes);
+        expected.tensors.retain(|tensor| target.holds(tensor));
+        if !keeps_attributes {
+            expected.remove_attributes();
+        }
         expected.metadata.iter_mut().for_each(|metadata| metadata.retain(|key, _| !target.file_keys.contains(&&**key)));
         let tensors = expected.tensors.len();
         let refused = listing.tensors.len() - tensors;

@@ -1,5 +1,6 @@
 //! End-to-end tests: the npm package in real browsers, the command line, real servers and the formats' own tools.
 
+#![warn(clippy::too_many_lines)]
 #![allow(missing_debug_implementations, clippy::missing_errors_doc, reason = "used only by programs of this workspace")]
 
 pub mod accessibility_test;
@@ -48,6 +49,7 @@ pub mod signature_test;
 pub mod similarity_test;
 pub mod store_test;
 pub mod targets;
+pub mod timed;
 pub mod trap_test;
 pub mod visitor_test;
 pub mod webdriver;

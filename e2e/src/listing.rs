@@ -78,12 +78,9 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Removes the tensors and attributes that a format does not support.
-    pub fn retain(&mut self, tensors: impl Fn(&Tensor) -> bool, attributes: bool) {
-        self.tensors.retain(tensors);
-        if !attributes {
-            self.tensors.iter_mut().for_each(|tensor| tensor.attributes = None);
-        }
+    /// Removes the attributes of all tensors.
+    pub fn remove_attributes(&mut self) {
+        self.tensors.iter_mut().for_each(|tensor| tensor.attributes = None);
     }
 
     /// Fails with a list of differences unless `found` has exactly these tensors and at least these metadata and

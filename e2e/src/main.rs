@@ -1,11 +1,14 @@
 //! Runs one end-to-end test, or takes a screenshot. `cargo xtask` starts this program.
 
+#![warn(clippy::too_many_lines)]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use e2e::devtools::Area;
 use e2e::{
     bridge_test, cache_test, cases, chaos, crash_test, docs_test, examples_test, failures, file_test, formats,
     headless, hub_test, interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test,
@@ -152,7 +155,9 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Runtimes => runtime_test::run(project),
         Task::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { screenshot::DESKTOP };
-            screenshot::take(project, window, dark, whole, &out)
+            let scheme = if dark { page::Scheme::Dark } else { page::Scheme::Light };
+            let area = if whole { Area::WholePage } else { Area::Window };
+            screenshot::take(project, window, scheme, area, &out)
         }
         Task::Signatures => signature_test::run(project),
         Task::Stores => store_test::run(project),

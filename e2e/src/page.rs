@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::console::{exception, line_of};
-use crate::devtools::DevTools;
+use crate::devtools::{Area, DevTools};
 use crate::failures::Witness;
 
 /// The time limit for immediate reactions of a page, such as to a click.
@@ -30,6 +30,13 @@ pub struct Window {
 
 pub const DESKTOP: Window = Window { width: 1280, height: 900, scale: 2, is_phone: false };
 pub const PHONE: Window = Window { width: 390, height: 844, scale: 2, is_phone: true };
+
+/// The color scheme that the user prefers.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Scheme {
+    Light,
+    Dark,
+}
 
 pub struct Page<'a> {
     devtools: &'a mut DevTools,
@@ -160,16 +167,19 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    pub fn set_dark(&mut self, dark: bool) -> Result<()> {
-        let value = if dark { "dark" } else { "light" };
+    pub fn set_scheme(&mut self, scheme: Scheme) -> Result<()> {
+        let value = match scheme {
+            Scheme::Light => "light",
+            Scheme::Dark => "dark",
+        };
         let feature = json!({ "name": "prefers-color-scheme", "value": value });
         self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }))?;
         Ok(())
     }
 
-    /// Writes a screenshot as a PNG file: of the window, or with `whole`, of the whole page.
-    pub fn screenshot(&mut self, whole: bool, path: &Path) -> Result<()> {
-        let png = self.devtools.screenshot(&self.session, whole)?;
+    /// Writes a screenshot as a PNG file.
+    pub fn screenshot(&mut self, area: Area, path: &Path) -> Result<()> {
+        let png = self.devtools.screenshot(&self.session, area)?;
         fs::write(path, png).with_context(|| format!("cannot write {}", path.display()))
     }
 
@@ -225,7 +235,7 @@ impl<'a> Page<'a> {
 
 impl Witness for &mut Page<'_> {
     fn screenshot(&mut self) -> Result<Vec<u8>> {
-        self.devtools.screenshot(&self.session, true)
+        self.devtools.screenshot(&self.session, Area::WholePage)
     }
 
     fn console(&mut self) -> Result<String> {

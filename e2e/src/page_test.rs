@@ -12,7 +12,7 @@ use weightstream_cli::serve::Running;
 use crate::cases;
 use crate::chromium::Chromium;
 use crate::failures;
-use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON};
+use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON, Scheme};
 use crate::{accessibility_test, race_test, similarity_test, visitor_test};
 use xtask::demo::Demo;
 use xtask::project::Project;
@@ -201,9 +201,9 @@ pub fn fits(page: &mut Page, when: &str) -> Result<()> {
 }
 
 fn follows_dark_mode(page: &mut Page, _: &Demo) -> Result<()> {
-    page.set_dark(false)?;
+    page.set_scheme(Scheme::Light)?;
     let light = luminances(page)?;
-    page.set_dark(true)?;
+    page.set_scheme(Scheme::Dark)?;
     let dark = luminances(page)?;
     let reads = |[background, text]: [f64; 2]| (background - text).abs() > 100.0;
     ensure!(light[0] > light[1] && reads(light), "in light mode, the luminances of background and text are {light:?}");

@@ -8,7 +8,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::chromium::Chromium;
-use crate::page::{self, LOAD_LIMIT, SOON, Window};
+use crate::devtools::Area;
+use crate::page::{self, LOAD_LIMIT, SOON, Scheme, Window};
 use crate::page_test::TENSOR;
 use crate::race_test;
 use xtask::demo::Demo;
@@ -20,13 +21,13 @@ pub const DESKTOP: Window = Window { height: 688, ..page::DESKTOP };
 /// How long transitions and smooth scrolling take after a click.
 const SETTLE: Duration = Duration::from_millis(800);
 
-/// Writes the screenshot: of the window, or with `whole`, of the whole page.
-pub fn take(project: &Project, window: Window, dark: bool, whole: bool, out: &Path) -> Result<()> {
+/// Writes the screenshot.
+pub fn take(project: &Project, window: Window, scheme: Scheme, area: Area, out: &Path) -> Result<()> {
     let demo = Demo::start(project)?;
     let mut browser = Chromium::launch()?;
     let mut page = browser.new_page()?;
     page.set_window(window)?;
-    page.set_dark(dark)?;
+    page.set_scheme(scheme)?;
     page.call("Emulation.setScrollbarsHidden", json!({ "hidden": true }))?;
     page.open(&demo.page(&format!("?model={}&load=all", demo.manifest())))?;
     page.wait_for("every tensor to be loaded", LOAD_LIMIT, "window.weightstreamReport")?;
@@ -46,5 +47,5 @@ pub fn take(project: &Project, window: Window, dark: bool, whole: bool, out: &Pa
     page.wait_for("the memory", LOAD_LIMIT, "/ MB$/.test(document.querySelector('#race-memory td').textContent)")?;
     page.evaluate("scrollTo(0, 0)")?;
     sleep(SETTLE);
-    page.screenshot(whole, out)
+    page.screenshot(area, out)
 }

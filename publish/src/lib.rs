@@ -11,6 +11,7 @@
 //! publish some of the files ([`Share`]), and an interrupted run is continued: the record of a file, a small JSON file
 //! at the destination, states its name and digests, and a file that exists is neither converted nor sent again.
 
+#![warn(clippy::too_many_lines)]
 #![deny(missing_docs, unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
@@ -165,31 +166,45 @@ pub fn publish_with(
     if let Share::Part { .. } = options.share {
         return Ok(published);
     }
+    let entry = send_entry(&mut writer, &plan, &records, previous.as_ref(), &mut published.warnings, progress)?;
+    published.entry = Some(entry);
+    Ok(published)
+}
+
+/// Writes the manifest, and sends it as the entry after all files were read back. Returns its URL or path.
+fn send_entry(
+    writer: &mut FileWriter,
+    plan: &Plan,
+    records: &[FileRecord],
+    previous: Option<&Previous>,
+    warnings: &mut Vec<String>,
+    progress: &(dyn Progress + Sync),
+) -> Result<String> {
+    let destination = writer.destination;
     let manifest = PartialFile::create_transient(&writer.temporary_path(&destination.entry))?;
     let files: Vec<_> = records.iter().map(|record| record as &dyn ShardFile).collect();
     let mut documents = plan.write_manifest(manifest, &files, Naming::Content)?;
     let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;
     let mut send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
     let documents = documents.iter().map(&mut send).collect::<Result<Vec<_>>>()?;
-    let copies = match &previous {
+    let copies = match previous {
         Some(previous) if previous.entry == destination.url_of(&previous.entry_name())? => {
-            copies::find(&destination, &records, previous, progress)?
+            copies::find(destination, records, previous, progress)?
         }
         Some(_) => {
             let warning = "the previous revision is in another folder, so that clients cannot take parts of changed \
                            files from it";
-            published.warnings.push(warning.to_owned());
+            warnings.push(warning.to_owned());
             Map::new()
         }
         None => Map::new(),
     };
-    read_back::verify_files(&writer, &records, &documents)?;
-    let entry = entry::complete(&manifest, &records, &documents, copies)?;
+    read_back::verify_files(writer, records, &documents)?;
+    let entry = entry::complete(&manifest, records, &documents, copies)?;
     writer.send_entry(&entry)?;
-    read_back::verify_entry(&writer, &entry)?;
-    writer.remove_records(&mut published.warnings);
-    published.entry = Some(destination.url_of(&destination.entry)?);
-    Ok(published)
+    read_back::verify_entry(writer, &entry)?;
+    writer.remove_records(warnings);
+    destination.url_of(&destination.entry)
 }
 
 /// The Rust code of the README.

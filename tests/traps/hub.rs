@@ -33,6 +33,26 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The storage that the hub redirects to. Each signed URL can be used `uses` times.
+fn storage(files: Arc<BTreeMap<String, Vec<u8>>>, uses: Arc<AtomicU64>) -> Server {
+    let used = Mutex::new(HashMap::<String, u64>::new());
+    Server::new(move |request| {
+        if request.method == "OPTIONS" {
+            return readable(Reply::new(204, b""));
+        }
+        let (path, signature) = request.path.split_once('?').unwrap();
+        let mut used = used.lock().unwrap();
+        let count = used.entry(signature.to_owned()).or_default();
+        *count += 1;
+        readable(match files.get(path.trim_start_matches('/')) {
+            // Without CORS headers, as many hosts answer.
+            Some(_) if *count > uses.load(Ordering::Relaxed) => return Reply::new(403, b"expired"),
+            Some(bytes) => answer(bytes, request).with("ETag", "\"v1\""),
+            None => Reply::new(404, b""),
+        })
+    })
+}
+
 impl MockHub {
     pub(crate) fn new(api: Api, files: &[(&str, &[u8])]) -> Self {
         MockHub::stating(api, files, hex)
@@ -43,22 +63,7 @@ impl MockHub {
         let files: Arc<BTreeMap<String, Vec<u8>>> =
             Arc::new(files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec())).collect());
         let uses = Arc::new(AtomicU64::new(u64::MAX));
-        let (stored, left, used) = (Arc::clone(&files), Arc::clone(&uses), Mutex::new(HashMap::<String, u64>::new()));
-        let storage = Server::new(move |request| {
-            if request.method == "OPTIONS" {
-                return readable(Reply::new(204, b""));
-            }
-            let (path, signature) = request.path.split_once('?').unwrap();
-            let mut used = used.lock().unwrap();
-            let count = used.entry(signature.to_owned()).or_default();
-            *count += 1;
-            readable(match stored.get(path.trim_start_matches('/')) {
-                // Without CORS headers, as many hosts answer.
-                Some(_) if *count > left.load(Ordering::Relaxed) => return Reply::new(403, b"expired"),
-                Some(bytes) => answer(bytes, request).with("ETag", "\"v1\""),
-                None => Reply::new(404, b""),
-            })
-        });
+        let storage = storage(Arc::clone(&files), Arc::clone(&uses));
         let signed = AtomicU64::new(0);
         let (storage_url, listing) = (storage.url("/"), listing(api, &files, digest_of));
         let hub = Server::new(move |request| {

@@ -1,11 +1,14 @@
 //! The project's tasks: `cargo xtask <task>`. They find or install the tools that they need.
 
+#![warn(clippy::too_many_lines)]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser};
 use xtask::project::Project;
+use xtask::suite::Extent;
 use xtask::{api, demo, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace};
 
 /// The tasks of the weightstream project.
@@ -92,7 +95,7 @@ fn run(task: Task, root: PathBuf) -> Result<()> {
         Task::Interop(forwarded) => end_to_end(&project, "interop", &forwarded.arguments),
         Task::Bench(forwarded) => workspace::run(&project, "browser-benchmarks", &forwarded.arguments),
         Task::Chaos(forwarded) => end_to_end(&project, "chaos", &forwarded.arguments),
-        Task::Test { all, steps } => suite::run(&project, all, &steps),
+        Task::Test { all, steps } => suite::run(&project, if all { Extent::All } else { Extent::Short }, &steps),
         Task::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
         Task::Miri => miri::run(&project),
         Task::Release { tag } => release::check(&project, tag.as_deref()),

@@ -190,15 +190,23 @@ const LONG_STEPS: [Step; 14] = [
     },
 ];
 
-/// Runs the named steps one after another. If `names` is empty, runs the suite, with the long steps if `all`.
-pub fn run(project: &Project, all: bool, names: &[String]) -> Result<()> {
+/// Which steps the suite has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Extent {
+    Short,
+    /// Also the long steps.
+    All,
+}
+
+/// Runs the named steps one after another. If `names` is empty, runs the suite, up to this extent.
+pub fn run(project: &Project, extent: Extent, names: &[String]) -> Result<()> {
     let known = || SEQUENTIAL_STEPS.iter().chain(&LONG_STEPS).chain(&PARALLEL_STEPS);
     for name in names {
         let list = || known().map(|step| step.name).collect::<Vec<_>>().join(", ");
         ensure!(known().any(|step| step.name == name), "unknown step {name}; the steps are {}", list());
     }
     match names {
-        [] => run_suite(project, all),
+        [] => run_suite(project, extent),
         [name] => {
             let result = known().filter(|step| step.name == name).try_for_each(|step| (step.run)(project));
             if let Some(time) = cpu_time::of_children() {
@@ -213,9 +221,9 @@ pub fn run(project: &Project, all: bool, names: &[String]) -> Result<()> {
     }
 }
 
-fn run_suite(project: &Project, all: bool) -> Result<()> {
+fn run_suite(project: &Project, extent: Extent) -> Result<()> {
     let mut outcomes: Vec<_> = SEQUENTIAL_STEPS.iter().map(|step| outcome(project, step)).collect();
-    let long: &[Step] = if all { &LONG_STEPS } else { &[] };
+    let long: &[Step] = if extent == Extent::All { &LONG_STEPS } else { &[] };
     let steps: Vec<&'static Step> = long.iter().chain(&PARALLEL_STEPS).collect();
     let names: Vec<_> = steps.iter().map(|step| step.name).collect();
     let mut failures = Vec::new();
@@ -244,7 +252,7 @@ fn run_suite(project: &Project, all: bool) -> Result<()> {
         );
     }
     summarised?;
-    if !all {
+    if extent == Extent::Short {
         let left_out = LONG_STEPS.each_ref().map(|step| step.name).join(", ");
         println!("not run: {left_out}; `cargo xtask test --all` runs them too");
     }

@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: measures loading and compares the results with the project's goals.
 
+#![warn(clippy::too_many_lines)]
+
 mod browser;
 mod cases;
 mod content;
@@ -25,6 +27,7 @@ mod throttle;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use browser::Output;
 use clap::Parser;
 use xtask::environment;
 use xtask::project::Project;
@@ -65,12 +68,13 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments, project: &Project) -> Result<()> {
     let rounds = arguments.rounds.into();
+    let output = if arguments.profile { Output::Profiles } else { Output::Times };
     match arguments {
         Arguments { kernels: true, .. } => kernels::run(project, rounds),
         Arguments { peers: true, .. } => peers::run(project, rounds),
         Arguments { firefox: true, .. } => firefox::run(project, rounds),
         Arguments { native: true, .. } => native::run(project, rounds),
-        Arguments { runtimes: true, only, profile, .. } => runtimes::run(project, rounds, only, *profile),
-        Arguments { only, profile, .. } => browser::run(project, rounds, only, *profile),
+        Arguments { runtimes: true, only, .. } => runtimes::run(project, rounds, only, output),
+        Arguments { only, .. } => browser::run(project, rounds, only, output),
     }
 }

@@ -1,6 +1,8 @@
 //! Benchmarks of individual decoders, digests and parsers, natively (`cargo bench -p micro-benchmarks`) and in a
 //! browser (`cargo xtask bench --kernels`).
 
+#![warn(clippy::too_many_lines)]
+
 mod inputs;
 #[cfg(target_arch = "wasm32")]
 mod web;

@@ -4,6 +4,8 @@
 //! Each round runs a command and its baseline, in alternating order; the table has the medians of the ratios of the
 //! rounds. `verify` reads files that are in the page cache. `convert` and `cp` end when what they wrote is on the disk.
 
+#![warn(clippy::too_many_lines)]
+
 mod cases;
 mod model;
 mod process;

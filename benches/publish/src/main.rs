@@ -3,6 +3,8 @@
 //! The model is a sparse file, so it takes no space. The store is a server in this program that keeps only the blocks
 //! of a file that are not zero. The process of `publish` may allocate at most 512 MiB.
 
+#![warn(clippy::too_many_lines)]
+
 mod input;
 mod store;
 

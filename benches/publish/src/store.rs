@@ -87,7 +87,9 @@ fn serve(connection: TcpStream, files: &Mutex<HashMap<String, Arc<SparseFile>>>)
             "GET" | "HEAD" => {
                 let found = lock().get(&path).cloned();
                 match found {
-                    Some(file) => file.answer(&mut writer, range, method == "GET")?,
+                    Some(file) => {
+                        file.answer(&mut writer, range, if method == "GET" { Content::All } else { Content::Head })?
+                    }
                     None => writer.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?,
                 }
             }
@@ -129,6 +131,13 @@ fn read_head(reader: &mut impl Read) -> Result<Option<Request>> {
     }))
 }
 
+/// What of a response is sent.
+#[derive(Clone, Copy, PartialEq)]
+enum Content {
+    Head,
+    All,
+}
+
 impl SparseFile {
     fn read(reader: &mut impl Read, byte_length: u64) -> Result<Self> {
         let mut file = SparseFile { byte_length, ..SparseFile::default() };
@@ -144,7 +153,7 @@ impl SparseFile {
         Ok(file)
     }
 
-    fn answer(&self, writer: &mut impl Write, range: Option<Range<u64>>, has_body: bool) -> io::Result<()> {
+    fn answer(&self, writer: &mut impl Write, range: Option<Range<u64>>, content: Content) -> io::Result<()> {
         let total = self.byte_length;
         let modified = "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nETag: \"1\"\r\n";
         let range = match range.map(|range| range.start..range.end.min(total)) {
@@ -159,7 +168,7 @@ impl SparseFile {
             }
         };
         write!(writer, "{modified}Content-Length: {}\r\n\r\n", range.end.saturating_sub(range.start))?;
-        if !has_body {
+        if content == Content::Head {
             return Ok(());
         }
         let zeros = vec![0; BLOCK_BYTES as usize];

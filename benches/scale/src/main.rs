@@ -1,6 +1,8 @@
 //! Simulates many clients of one model: lines with limited bandwidth, a cache, an origin, faults and outages. All
 //! servers and clients are real; see docs/scale.md.
 
+#![warn(clippy::too_many_lines)]
+
 mod client;
 mod connection;
 mod faults;

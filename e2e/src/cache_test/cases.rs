@@ -101,7 +101,7 @@ pub(super) fn loads_without_a_server(browser: &mut Chromium, site: &Site) -> Res
     // No request is made while the browser is offline.
     let mut page = site.page(browser)?;
     page.evaluate("cachedBytes()")?;
-    set_offline(&mut page, true)?;
+    go_offline(&mut page)?;
     let report = load(&mut page, &models.url())?;
     ensure!(report.stats.requests == 0, "{} requests were made offline", report.stats.requests);
     site.compare(&report.tensors, &site.expected)
@@ -289,10 +289,10 @@ fn set_quota(page: &mut Page, site: &Site, bytes: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Sets whether the browser is offline.
-pub(super) fn set_offline(page: &mut Page, is_offline: bool) -> Result<()> {
+/// Takes the network away from a page.
+pub(super) fn go_offline(page: &mut Page) -> Result<()> {
     page.call("Network.enable", json!({}))?;
-    let network = json!({ "offline": is_offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
+    let network = json!({ "offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
     page.call("Network.emulateNetworkConditions", network)?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::cases::{PROBE_BYTES, set_offline};
+use super::cases::{PROBE_BYTES, go_offline};
 use super::contents::large;
 use super::pages::Pages;
 use super::{SCRIPT, Site, TestCase, load};
@@ -66,9 +66,9 @@ impl Private {
         Private { url: own_url(&server), server: Some(server), refusal }
     }
 
-    fn refuse(&self, status: u16, has_cors: bool) {
+    fn refuse(&self, status: u16, cors: Cors) {
         self.refusal.status.store(status, Ordering::Relaxed);
-        self.refusal.has_cors.store(u16::from(has_cors), Ordering::Relaxed);
+        self.refusal.has_cors.store(u16::from(cors == Cors::Readable), Ordering::Relaxed);
     }
 
     fn requests(&self) -> usize {
@@ -93,13 +93,27 @@ impl Private {
         Ok(())
     }
 
-    fn is_served(&self, page: &mut Page, options: &Value, from_cache: bool) -> Result<()> {
+    fn is_served(&self, page: &mut Page, options: &Value, from: From) -> Result<()> {
         match self.load(page, options)? {
-            Ok(bytes) => ensure!((bytes > 0) == from_cache, "{options} loaded {bytes} bytes from the cache"),
+            Ok(bytes) => ensure!((bytes > 0) == (from == From::Cache), "{options} loaded {bytes} bytes from the cache"),
             Err(error) => bail!("{options} is refused: {error}"),
         }
         Ok(())
     }
+}
+
+/// Where the bytes of a load come from.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Network,
+    Cache,
+}
+
+/// Whether a page can read a refusal.
+#[derive(Clone, Copy, PartialEq)]
+enum Cors {
+    Hidden,
+    Readable,
 }
 
 fn with_cookies(request: &Request, reply: Reply) -> Reply {
@@ -118,16 +132,20 @@ fn with_token(token: &str) -> Value {
 fn unavailable_after_logout(browser: &mut Chromium, site: &Site) -> Result<()> {
     let private = Private::new(has_token_one);
     let one = with_token(ONE);
-    private.is_served(&mut site.page(browser)?, &one, false)?;
-    private.is_served(&mut site.page(browser)?, &one, true)?;
-    for (status, has_cors, why) in
-        [(401, false, "CORS"), (401, true, "401"), (403, false, "CORS"), (503, true, "503"), (502, false, "CORS")]
-    {
-        private.refuse(status, has_cors);
+    private.is_served(&mut site.page(browser)?, &one, From::Network)?;
+    private.is_served(&mut site.page(browser)?, &one, From::Cache)?;
+    for (status, cors, why) in [
+        (401, Cors::Hidden, "CORS"),
+        (401, Cors::Readable, "401"),
+        (403, Cors::Hidden, "CORS"),
+        (503, Cors::Readable, "503"),
+        (502, Cors::Hidden, "CORS"),
+    ] {
+        private.refuse(status, cors);
         private.is_refused(&mut site.page(browser)?, &one, why)?;
     }
-    private.refuse(0, false);
-    private.is_served(&mut site.page(browser)?, &one, true)
+    private.refuse(0, Cors::Hidden);
+    private.is_served(&mut site.page(browser)?, &one, From::Cache)
 }
 
 fn unavailable_after_logout_by_digest(browser: &mut Chromium, site: &Site) -> Result<()> {
@@ -140,12 +158,12 @@ fn unavailable_after_logout_by_digest(browser: &mut Chromium, site: &Site) -> Re
         options
     };
     let one = pinned(with_token(ONE));
-    private.is_served(&mut site.page(browser)?, &one, false)?;
-    private.is_served(&mut site.page(browser)?, &one, true)?;
+    private.is_served(&mut site.page(browser)?, &one, From::Network)?;
+    private.is_served(&mut site.page(browser)?, &one, From::Cache)?;
     for other in [pinned(with_token("Bearer two")), pinned(json!({}))] {
         private.is_refused(&mut site.page(browser)?, &other, "NETWORK")?;
     }
-    private.refuse(401, false);
+    private.refuse(401, Cors::Hidden);
     private.is_refused(&mut site.page(browser)?, &one, "CORS")
 }
 
@@ -157,24 +175,24 @@ fn unavailable_in_isolated_pages(browser: &mut Chromium, site: &Site) -> Result<
     ensure!(page.evaluate("crossOriginIsolated")? == true, "the page is not isolated");
     let mut private = Private::new(|request| request.header("authorization").is_none_or(|token| token == ONE));
     let one = with_token(ONE);
-    for from_cache in [false, true] {
-        private.is_served(&mut page, &one, from_cache)?;
-        private.is_served(&mut page, &json!({}), from_cache)?;
+    for from in [From::Network, From::Cache] {
+        private.is_served(&mut page, &one, from)?;
+        private.is_served(&mut page, &json!({}), from)?;
     }
-    private.refuse(401, false);
+    private.refuse(401, Cors::Hidden);
     private.is_refused(&mut page, &one, "isolated")?;
     private.server = None;
     private.is_refused(&mut page, &one, "isolated")?;
-    private.is_served(&mut page, &json!({}), true)?; // the public file
-    set_offline(&mut page, true)?;
-    private.is_served(&mut page, &one, true)?;
+    private.is_served(&mut page, &json!({}), From::Cache)?; // the public file
+    go_offline(&mut page)?;
+    private.is_served(&mut page, &one, From::Cache)?;
     private.is_refused(&mut page, &with_token("Bearer two"), "NETWORK")
 }
 
 fn separates_credentials(browser: &mut Chromium, site: &Site) -> Result<()> {
     let mut private = Private::new(has_token_one);
     let (one, two) = (with_token(ONE), with_token("Bearer two"));
-    private.is_served(&mut site.page(browser)?, &one, false)?;
+    private.is_served(&mut site.page(browser)?, &one, From::Network)?;
     let everybody = [two, json!({}), json!({ "credentials": "include" })];
     for options in &everybody {
         private.is_refused(&mut site.page(browser)?, options, "NETWORK")?;
@@ -183,7 +201,7 @@ fn separates_credentials(browser: &mut Chromium, site: &Site) -> Result<()> {
     for options in &everybody {
         private.is_refused(&mut site.page(browser)?, options, "NETWORK")?;
     }
-    private.is_served(&mut site.page(browser)?, &one, true)?;
+    private.is_served(&mut site.page(browser)?, &one, From::Cache)?;
     let mut page = site.page(browser)?;
     let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
     ensure!(urls == json!([private.url]), "the cache lists {urls}");
@@ -195,21 +213,21 @@ fn separates_credentials(browser: &mut Chromium, site: &Site) -> Result<()> {
 fn separates_cookies(browser: &mut Chromium, site: &Site) -> Result<()> {
     let private = Private::new(|_| true);
     let cookies = json!({ "credentials": "include" });
-    private.is_served(&mut site.page(browser)?, &cookies, false)?;
-    private.is_served(&mut site.page(browser)?, &json!({}), false)?;
-    private.is_served(&mut site.page(browser)?, &cookies, true)?;
-    private.refuse(401, false);
+    private.is_served(&mut site.page(browser)?, &cookies, From::Network)?;
+    private.is_served(&mut site.page(browser)?, &json!({}), From::Network)?;
+    private.is_served(&mut site.page(browser)?, &cookies, From::Cache)?;
+    private.refuse(401, Cors::Hidden);
     private.is_refused(&mut site.page(browser)?, &cookies, "CORS")
 }
 
 fn serves_public_files_during_outage(browser: &mut Chromium, site: &Site) -> Result<()> {
     let private = Private::new(|_| true);
-    private.is_served(&mut site.page(browser)?, &json!({}), false)?;
+    private.is_served(&mut site.page(browser)?, &json!({}), From::Network)?;
     let before = private.requests();
-    private.refuse(503, true);
-    private.is_served(&mut site.page(browser)?, &json!({}), true)?;
+    private.refuse(503, Cors::Readable);
+    private.is_served(&mut site.page(browser)?, &json!({}), From::Cache)?;
     ensure!(private.requests() == before + 1, "the server received {} requests", private.requests() - before);
-    private.refuse(403, false);
+    private.refuse(403, Cors::Hidden);
     private.is_refused(&mut site.page(browser)?, &json!({}), "CORS")
 }
 

@@ -1,8 +1,9 @@
 //! The most important cache tests in every browser engine, with every kind of storage.
 
 use std::path::Path;
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use super::cases::PROBE_BYTES;
@@ -15,17 +16,23 @@ use xtask::project::Project;
 
 /// Uses `weights` with the origin private file system, and the `small` model with other storage.
 pub(super) fn run(project: &Project, package: &Path, weights: &Path, small: &Path) -> Result<()> {
-    for engine in Engine::ALL {
-        let browser = Browser::launch(project, engine)?;
-        for storage in [Storage::Files, Storage::Database, Storage::Nothing] {
-            if engine == Engine::Chromium && storage != Storage::Nothing {
-                continue; // all cases run in Chromium
-            }
-            let site = Site::new(package, if storage == Storage::Files { weights } else { small }, storage)?;
-            let cached = twice(&browser, &site, storage);
-            let cached = failures::keep(cached, &browser, engine, &format!("cached in {storage}"))?;
-            println!("  ok  {engine}, cached in {storage}: the second load reads {cached:.1} MB from the cache");
+    thread::scope(|scope| {
+        let run = |engine| scope.spawn(move || run_engine(project, engine, package, weights, small));
+        let threads = Engine::ALL.map(run);
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("the test panicked")))
+    })
+}
+
+fn run_engine(project: &Project, engine: Engine, package: &Path, weights: &Path, small: &Path) -> Result<()> {
+    let browser = Browser::launch(project, engine)?;
+    for storage in [Storage::Files, Storage::Database, Storage::Nothing] {
+        if engine == Engine::Chromium && storage != Storage::Nothing {
+            continue; // all cases run in Chromium
         }
+        let site = Site::new(package, if storage == Storage::Files { weights } else { small }, storage)?;
+        let cached = twice(&browser, &site, storage);
+        let cached = failures::keep(cached, &browser, engine, &format!("cached in {storage}"))?;
+        println!("  ok  {engine}, cached in {storage}: the second load reads {cached:.1} MB from the cache");
     }
     Ok(())
 }

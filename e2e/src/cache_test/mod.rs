@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
@@ -35,6 +36,7 @@ mod workers;
 use pages::{Pages, Storage};
 
 type TestCase = fn(&mut Chromium, &Site) -> Result<()>;
+type Case = (&'static str, TestCase);
 
 /// Cases whose bounds are meaningful only for a large model, because they allow for bytes in flight.
 const LARGE_MODEL_CASES: [(&str, TestCase); 4] = [
@@ -106,7 +108,6 @@ pub fn run(project: &Project) -> Result<()> {
     let folder = tempfile::tempdir()?;
     synthetic::write(folder.path(), &Size::SMALL)?;
     let small = folder.path().join("model.safetensors");
-    let mut browser = Chromium::launch()?;
     let small_cases = [
         SMALL_MODEL_CASES.as_slice(),
         &cancelled::CASES,
@@ -115,22 +116,31 @@ pub fn run(project: &Project) -> Result<()> {
         &naming::CASES,
         &workers::CASES,
     ];
-    let runs = [
-        (Storage::Files, &weights, LARGE_MODEL_CASES.to_vec()),
-        (Storage::Files, &small, small_cases.concat()),
-        (Storage::Database, &weights, LARGE_MODEL_CASES.to_vec()),
-        (Storage::Database, &small, SMALL_MODEL_CASES.to_vec()),
-    ];
+    // Both kinds of storage at the same time, in browsers of their own, because most cases make a page wait.
+    let runs = [(Storage::Files, small_cases.concat()), (Storage::Database, SMALL_MODEL_CASES.to_vec())];
+    let (package, weights, small) = (&*package, &*weights, &*small);
+    let failed = thread::scope(|scope| {
+        let run = |(storage, cases): (Storage, Vec<Case>)| {
+            scope.spawn(move || run_cases(package, storage, weights, small, &cases))
+        };
+        let outcomes = runs.map(run).map(|thread| thread.join().unwrap_or_else(|_| bail!("the test panicked")));
+        outcomes.into_iter().sum::<Result<usize>>()
+    })?;
+    ensure!(failed == 0, "{failed} test cases of the cache failed");
+    engines::run(project, package, weights, small)
+}
+
+/// Runs all cases with one kind of storage. Returns how many failed.
+fn run_cases(package: &Path, storage: Storage, weights: &Path, small: &Path, cases: &[Case]) -> Result<usize> {
+    let mut browser = Chromium::launch()?;
     let mut failed = 0;
-    for (storage, weights, cases) in runs {
-        let site = Site::new(&package, weights, storage)?;
-        println!("Chromium, {:.0} MB cached in {storage}:", site.byte_length as f64 / 1e6);
+    for (weights, cases) in [(weights, LARGE_MODEL_CASES.as_slice()), (small, cases)] {
+        let site = Site::new(package, weights, storage)?;
+        println!("Chromium, {:.0} MB cached in {storage}", site.byte_length as f64 / 1e6);
         let wanted = cases.iter().filter(|(name, _)| is_wanted(name));
         failed += wanted.filter(|(name, case)| !passes(&mut browser, &site, name, *case)).count();
     }
-    drop(browser);
-    ensure!(failed == 0, "{failed} test cases of the cache failed");
-    engines::run(project, &package, &weights, &small)
+    Ok(failed)
 }
 
 fn passes(browser: &mut Chromium, site: &Site, name: &str, case: TestCase) -> bool {
@@ -139,7 +149,7 @@ fn passes(browser: &mut Chromium, site: &Site, name: &str, case: TestCase) -> bo
     let outcome = failures::keep(outcome, browser, "Chromium", &format!("{name}, cached in {}", site.storage));
     let seconds = start.elapsed().as_secs_f64();
     match &outcome {
-        Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
+        Ok(()) => println!("  ok      {seconds:>5.1} s  {name}, cached in {}", site.storage),
         Err(error) => println!("  FAILED  {seconds:>5.1} s  {error:#}"),
     }
     outcome.is_ok()

@@ -33,18 +33,18 @@ pub struct Pages {
 
 impl Pages {
     pub fn new(package: &Path, storage: Storage) -> Result<Self> {
-        Pages::with(package, storage, false)
+        Pages::with(package, storage, Server::new())
     }
 
     /// Like `new`, with cross-origin isolation and the origin private file system.
     pub(super) fn isolated(package: &Path) -> Result<Self> {
-        Pages::with(package, Storage::Files, true)
+        Pages::with(package, Storage::Files, Server::new().isolated(true))
     }
 
-    fn with(package: &Path, storage: Storage, is_isolated: bool) -> Result<Self> {
+    fn with(package: &Path, storage: Storage, server: Server) -> Result<Self> {
         let (pages, package) = (tempfile::tempdir()?, package_for(package, storage)?);
         fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
-        let server = Server::new().mount("/", pages.path()).mount("/pkg", package.path()).isolated(is_isolated);
+        let server = server.mount("/", pages.path()).mount("/pkg", package.path());
         Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), folders: [pages, package] })
     }
 

@@ -19,12 +19,16 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum as _;
 use serde_json::Value;
 
+use crate::engine::Engine;
+use crate::timed::timed;
+use crate::webdriver::Browser;
 use xtask::model;
 use xtask::project::Project;
 use xtask::{command, links, npm, package, sources, split};
@@ -76,24 +80,35 @@ pub fn run(project: &Project, only: Option<Part>) -> Result<()> {
     install(app, &tarball, &project.root.join("tests/package"))?;
     let installed = app.join("node_modules/weightstream");
     has_no_dead_links(&installed)?;
-    types::are_valid(app, &tools, &project.root.join("tests/package"), &tarball)?;
+    timed("types", || types::are_valid(app, &tools, &project.root.join("tests/package"), &tarball))?;
     stays_within_size_budget(&package)?;
     has_reviewed_entries(project)?;
-    bundlers::build(app, &tools)?;
+    timed("bundlers", || bundlers::build(app, &tools))?;
     let sample = sample::write()?;
     for part in Part::value_variants().iter().filter(|part| only.is_none_or(|only| only == **part)) {
-        match part {
-            Part::Pages => pages::load_everywhere(project, app, &sample)?,
-            Part::Workers => contexts::load_in_workers(project, app, &sample)?,
-            Part::Restricted => restricted::load_where_not_all_is_allowed(project, app, &sample)?,
-            Part::Extension => extension::load_in_extension(project, app, &sample)?,
-            Part::DevServers => pages::load_in_dev_servers(app, &tools, &sample)?,
-            Part::Next => next::load_in_next(project, &installed, &sample)?,
-            Part::Workerd => workerd::load_in_workerd(project, app, &tools, &sample)?,
-            Part::Servers => servers::load_without_a_page(project, app, &model::ready(project)?)?,
-        }
+        let name = part.to_possible_value().context("a part has no name")?;
+        timed(name.get_name(), || match part {
+            Part::Pages => pages::load_everywhere(project, app, &sample),
+            Part::Workers => contexts::load_in_workers(project, app, &sample),
+            Part::Restricted => restricted::load_where_not_all_is_allowed(project, app, &sample),
+            Part::Extension => extension::load_in_extension(project, app, &sample),
+            Part::DevServers => pages::load_in_dev_servers(app, &tools, &sample),
+            Part::Next => next::load_in_next(project, &installed, &sample),
+            Part::Workerd => workerd::load_in_workerd(project, app, &tools, &sample),
+            Part::Servers => servers::load_without_a_page(project, app, &model::ready(project)?),
+        })?;
     }
     Ok(())
+}
+
+/// Runs a check in three browsers at the same time, because pages spend most of it waiting.
+fn with_each_browser(project: &Project, check: impl Fn(Engine, &Browser) -> Result<()> + Sync) -> Result<()> {
+    let check = &check;
+    thread::scope(|scope| {
+        let run = |engine| scope.spawn(move || check(engine, &Browser::launch(project, engine)?));
+        let threads = Engine::ALL.map(run);
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("the test panicked")))
+    })
 }
 
 fn stays_within_size_budget(package: &Path) -> Result<()> {

@@ -9,12 +9,11 @@ use weightstream_cli::serve::Server;
 use super::dev_server::DevServer;
 use super::report::{self, Lacks};
 use super::sample::{self, Sample};
+use super::with_each_browser;
 use super::{bundlers, dev_server};
 use crate::chromium::Chromium;
-use crate::engine::Engine;
 use crate::failures;
 use crate::page::Page;
-use crate::webdriver::Browser;
 use xtask::project::Project;
 
 /// The pages without a bundler, and those that bundlers made.
@@ -24,18 +23,17 @@ pub(super) fn load_everywhere(project: &Project, app: &Path, sample: &Sample) ->
         server = server.mount(&format!("/{name}"), app.join(name));
     }
     let server = server.bind("127.0.0.1:0")?.spawn();
-    for engine in Engine::ALL {
-        let browser = Browser::launch(project, engine)?;
+    with_each_browser(project, |engine, browser| {
         let bundled = bundlers::APPS.map(|name| format!("{name}/"));
         for name in ["static/app/static.html"].into_iter().chain(bundled.iter().map(String::as_str)) {
             browser.open(&format!("{}/{name}", server.url()))?;
             let loaded =
                 browser.evaluate(&call(sample)).and_then(|found| report::check(found, sample, Lacks::default()));
-            failures::keep(loaded, &browser, engine, name)?;
+            failures::keep(loaded, browser, engine, name)?;
         }
         println!("{engine}: {} apps load the sample", bundlers::APPS.len() + 1);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Some of these servers move the scripts of dependencies away from their other files. Only a folder for them that the

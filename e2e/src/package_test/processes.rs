@@ -28,7 +28,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const FILE_BYTES: usize = 8 << 20;
 
 /// A command without a script.
-type Runtime<'a> = &'a dyn Fn() -> Command;
+pub(super) type Runtime<'a> = &'a dyn Fn() -> Command;
 
 /// What the scripts load.
 pub(super) struct Scripts<'a> {
@@ -45,7 +45,7 @@ pub(super) struct Scripts<'a> {
 
 impl<'a> Scripts<'a> {
     pub(super) fn new(project: &Project, app: &'a Path, model: &'a Model) -> Result<Self> {
-        fs::create_dir(app.join("node"))?;
+        fs::create_dir_all(app.join("node"))?;
         for name in ["aborts.mjs", "served.mjs", "paused.mjs", "uncached.mjs", "threads.mjs", "cache.mjs", "files.mjs"]
         {
             fs::copy(project.root.join("tests/package/node").join(name), app.join("node").join(name))?;
@@ -57,9 +57,9 @@ impl<'a> Scripts<'a> {
         fs::copy(built.join(package::MODULE), parts.join(package::MODULE))?;
         let digest = |tensor: &ExpectedTensor| format!("sha256:{}", tensor.sha256);
         let digests: BTreeMap<_, _> = model.expected.iter().map(|tensor| (&tensor.name, digest(tensor))).collect();
-        let path = app.join("digests.json");
-        fs::write(&path, json!(digests).to_string())?;
         let files = tempfile::tempdir()?;
+        let path = files.path().join("digests.json");
+        fs::write(&path, json!(digests).to_string())?;
         for name in ["a", "b", "c"] {
             fs::write(files.path().join(name), content(name))?;
         }

@@ -10,9 +10,8 @@ use xtask::project::Project;
 
 use super::report::{self, Lacks};
 use super::sample::{self, Sample};
-use crate::engine::Engine;
+use super::with_each_browser;
 use crate::failures;
-use crate::webdriver::Browser;
 
 const EVERYTHING: Lacks = Lacks { cache: None, workers: None };
 
@@ -50,28 +49,27 @@ const fn without_workers(advice: &'static str) -> Lacks {
 pub(super) fn load_where_not_all_is_allowed(project: &Project, app: &Path, sample: &Sample) -> Result<()> {
     let server = Server::new().mount("/", app).bind("127.0.0.1:0")?.spawn();
     let isolated = Server::new().mount("/", app).isolated(true).bind("127.0.0.1:0")?.spawn();
-    for engine in Engine::ALL {
-        let browser = Browser::launch(project, engine)?;
+    with_each_browser(project, |engine, browser| {
         let load = |page: &str, is_sandboxed: bool| -> Result<Value> {
             let (model, matrix) = (json!(sample.url()), json!(sample::MATRIX));
             browser.evaluate(&format!("checkIn({page:?}, {is_sandboxed}, {model}, {matrix})"))
         };
         let check = |page: &str, is_sandboxed: bool, lacks: Lacks| {
             let checked = load(page, is_sandboxed).and_then(|found| report::check(found, sample, lacks));
-            failures::keep(checked, &browser, engine, page)
+            failures::keep(checked, browser, engine, page)
         };
         browser.open(&format!("{}/app/frames.html", server.url()))?;
         LOADING.iter().try_for_each(|(page, lacks)| check(page, false, *lacks))?;
         SANDBOXED.iter().try_for_each(|(page, lacks)| check(page, true, *lacks))?;
         for (page, wanted) in FAILING {
             let checked = load(page, false).and_then(|found| fails(page, wanted, &found));
-            failures::keep(checked, &browser, engine, page)?;
+            failures::keep(checked, browser, engine, page)?;
         }
         browser.open(&format!("{}/app/frames.html", isolated.url()))?;
         check("none", false, EVERYTHING).context("isolated from other origins")?;
         println!("{engine}: {} restricted pages load the sample or report why not", LOADING.len() + FAILING.len() + 3);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Checks that the sample could not be loaded, and why.

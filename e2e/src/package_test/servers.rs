@@ -5,13 +5,18 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use weightstream::native::Reader;
+use weightstream::write::{self, Compression, ConvertOptions};
 use weightstream_cli::serve::Server;
+use xtask::expected;
 use xtask::model::{self, Model};
 use xtask::project::Project;
+use xtask::synthetic::{self, Size};
 use xtask::{command, npm};
 
 use super::TENSOR;
-use super::processes::Scripts;
+use super::processes::{Runtime, Scripts};
+use crate::timed::timed;
 
 /// The runtimes besides that of the system, with the program and its arguments. There are none for other platforms.
 const PINNED: [(&str, &str, &[&str]); 4] = [
@@ -23,11 +28,9 @@ const PINNED: [(&str, &str, &[&str]); 4] = [
 
 pub(super) fn load_without_a_page(project: &Project, app: &Path, model: &Model) -> Result<()> {
     let modules = installed(project)?;
-    let server = Server::new().mount("/models", &model.folder).bind("127.0.0.1:0")?.spawn();
-    let url = format!("{}/models/{}", server.url(), model::MANIFEST);
-    let scripts = Scripts::new(project, app, model)?;
-    loads(Command::new("node"), app, model, &url).context("in Node.js")?;
-    scripts.run(&|| Command::new("node")).context("in Node.js")?;
+    timed("Node.js", || load_in(&|| Command::new("node"), project, app, model).context("in Node.js"))?;
+    let folder = tempfile::tempdir()?;
+    let model = &small_model(folder.path())?;
     for (name, program, arguments) in PINNED {
         let program = modules.join(program);
         if !program.is_file() {
@@ -39,10 +42,28 @@ pub(super) fn load_without_a_page(project: &Project, app: &Path, model: &Model) 
             command.args(arguments);
             command
         };
-        loads(runtime(), app, model, &url).with_context(|| format!("in {name}"))?;
-        scripts.run(&runtime).with_context(|| format!("in {name}"))?;
+        timed(name, || load_in(&runtime, project, app, model).with_context(|| format!("in {name}")))?;
     }
     Ok(())
+}
+
+/// Runs all scripts in a runtime.
+fn load_in(runtime: Runtime<'_>, project: &Project, app: &Path, model: &Model) -> Result<()> {
+    let server = Server::new().mount("/models", &model.folder).bind("127.0.0.1:0")?.spawn();
+    let url = format!("{}/models/{}", server.url(), model::MANIFEST);
+    loads(runtime(), app, model, &url)?;
+    Scripts::new(project, app, model)?.run(runtime)
+}
+
+/// A model with files and tensors like those of the demo model. One runtime loads that one; the others would take most
+/// of the time for its digests.
+fn small_model(folder: &Path) -> Result<Model> {
+    synthetic::write(folder, &Size::SMALL)?;
+    let original = folder.join("model.safetensors");
+    let options = ConvertOptions::default().with_compression(Compression::Lz4).with_max_shard_bytes(Some(8 << 20));
+    write::convert(&Reader::open(&original)?, &folder.join(model::MANIFEST), &options, &())?;
+    let expected = expected::tensors(&original)?;
+    Ok(Model { folder: folder.to_owned(), original, expected, tokenizer: None })
 }
 
 /// The folder with the packages of the runtimes.

@@ -1,6 +1,7 @@
 // Run by Node.js, Deno and Bun: the open files of a service worker, with a server that the user logs out of. Prints how
 // requests were answered as JSON. It needs a part of the package that is no entry point of it.
 
+import process from "node:process";
 import "../parts/weightstream.node.js";
 import { ServedFiles } from "../parts/served.js";
 
@@ -43,3 +44,4 @@ const again = await answer("session=1");
 isLoggedIn = false;
 const otherCookies = await answer("");
 console.log(JSON.stringify({ before, requestsBefore, after, again, otherCookies }));
+process.exit(); // a file stays open for some seconds after its last request

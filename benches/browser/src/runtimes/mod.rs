@@ -15,6 +15,7 @@ use anyhow::{Result, ensure};
 use tempfile::TempDir;
 use weightstream_cli::serve::Server;
 
+use crate::browser::Output;
 use crate::profile;
 use crate::throttle::{SLOW, ThrottledProxy, UNLIMITED};
 use e2e::chromium::Chromium;
@@ -32,8 +33,7 @@ const MIN_SIMILARITY_F16: f64 = 0.9995;
 const MIN_SIMILARITY: f64 = 0.999_999;
 
 /// Measures the named scenarios, or all if `only` is empty. The results are written to the repository only if all ran.
-/// With `profiles`, prints profiles instead.
-pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: bool) -> Result<()> {
+pub(crate) fn run(project: &Project, rounds: usize, only: &[String], output: Output) -> Result<()> {
     let scenarios = scenarios::all();
     let names = || scenarios.iter().map(Scenario::name).chain([gpu::NAME.to_owned()]);
     for name in only {
@@ -42,13 +42,13 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     }
     let is_wanted = |name: &str| only.is_empty() || only.iter().any(|other| other == name);
     let before = crate::browser::load();
-    let site = Site::new(project, profiles)?;
+    let site = Site::new(project, output)?;
     let mut rows = Vec::new();
     for scenario in scenarios.iter().filter(|scenario| is_wanted(&scenario.name())) {
-        let rounds = if profiles { 1 } else { rounds.min(scenario.max_rounds()) };
+        let rounds = if output == Output::Profiles { 1 } else { rounds.min(scenario.max_rounds()) };
         rows.extend(report::rows(scenario, &measure(project, &site, scenario, rounds)?));
     }
-    if profiles {
+    if output == Output::Profiles {
         return Ok(());
     }
     if is_wanted(gpu::NAME) {
@@ -74,9 +74,9 @@ struct Site {
 }
 
 impl Site {
-    fn new(project: &Project, profiles: bool) -> Result<Site> {
+    fn new(project: &Project, output: Output) -> Result<Site> {
         let (package, node_modules) = (package::build(project)?, runtime_test::node_modules(project)?);
-        let named = profiles.then(|| profile::named_package(project, &package)).transpose()?;
+        let named = (output == Output::Profiles).then(|| profile::named_package(project, &package)).transpose()?;
         Ok(Site { package, node_modules, named })
     }
 

@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A model that is read from a [`Source`] of your own: the calls of [`Model`](crate::Model), on the thread that opened
-/// it. Its futures are not `Send`, and make progress while they are polled; dropping a future stops its requests.
+/// A model that is read from a [`ModelSource`] of your own: the calls of [`Model`](crate::Model), on the thread that
+/// opened it. Its futures are not `Send`, and make progress while they are polled; dropping a future stops its requests.
 ///
 /// ```
 /// # #[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]
@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// # let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
 /// futures::executor::block_on(async {
 ///     # let source = MemorySource::new(vec![("model.safetensors".to_owned(), file.into())])?;
-///     // `source` implements `weightstream::source::Source`
+///     // `source` implements `weightstream::source::ModelSource`
 ///     let model = SourceModel::open(source, OpenOptions::new()).await?;
 ///     assert_eq!(*model.load("bias").await?.as_f32()?, [0.0, 0.0]);
 ///     Ok(())

@@ -29,6 +29,7 @@ pub trait Host {
     ///
     /// # Errors
     /// `NETWORK` if the code cannot be loaded.
+    #[doc(hidden)]
     fn load_parsers(&self) -> LocalBoxFuture<'static, Result<()>> {
         future::ready(Ok(())).boxed_local()
     }
@@ -36,7 +37,7 @@ pub trait Host {
 
 /// For bytes in memory, which arrive at once and never fail: no time passes, and waits end immediately.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoWaiting;
+pub(crate) struct NoWaiting;
 
 impl Host for NoWaiting {
     /// The clock stands still: a copy is not faster with several connections.

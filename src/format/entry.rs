@@ -88,6 +88,7 @@ impl Format {
     }
 }
 
+#[doc(hidden)]
 impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Format").field(&self.name).finish()

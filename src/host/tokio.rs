@@ -18,6 +18,7 @@ impl Default for TokioHost {
     }
 }
 
+#[doc(hidden)]
 impl Host for TokioHost {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)

@@ -1,6 +1,6 @@
 //! A source of bytes in memory.
 
-use super::{Body, Buffer, CacheHints, Host, ModelSource, NoWaiting, RangeResponse, Source};
+use super::{Body, Buffer, CacheHints, ModelSource, RangeResponse, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use std::ops::Range;
@@ -55,10 +55,6 @@ impl Source for MemorySource {
 
     fn is_immutable(&self) -> bool {
         true
-    }
-
-    fn host(&self) -> &dyn Host {
-        &NoWaiting
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tests the race of the demo page against `fetch()`.
 
 use std::fs;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use crate::engine::Engine;
@@ -93,11 +93,14 @@ fn explains_a_missing_file(page: &mut Page, _: &Demo) -> Result<()> {
 
 /// Runs the race in browsers that do not report their memory.
 pub fn run_in_other_browsers(project: &Project, demo: &Demo) -> Result<()> {
-    for engine in [Engine::Firefox, Engine::WebKit] {
+    let race = |engine| {
         let browser = Browser::launch(project, engine)?;
-        failures::keep(races_without_memory(&browser, demo), &browser, engine, "races")?;
-    }
-    Ok(())
+        failures::keep(races_without_memory(&browser, demo), &browser, engine, "races")
+    };
+    thread::scope(|scope| {
+        let threads = [Engine::Firefox, Engine::WebKit].map(|engine| scope.spawn(move || race(engine)));
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("the test panicked")))
+    })
 }
 
 /// Runs a race whose memory is not known.

@@ -22,7 +22,7 @@ fn signed(key: &PrivateKey) -> (tempfile::TempDir, String) {
     fs::write(folder.path().join("a/b"), "one").unwrap();
     fs::write(folder.path().join("a.c"), "two").unwrap();
     fs::write(folder.path().join(".gitignore"), "not signed").unwrap();
-    let bundle = sign_folder(folder.path(), key, &[], &()).unwrap();
+    let bundle = sign_folder(folder.path(), key, &[]).unwrap();
     (folder, bundle)
 }
 
@@ -62,10 +62,10 @@ fn refusal(bundle: &[u8], key: &PrivateKey) -> Error {
 fn verifies_what_it_signs() {
     let key = private_key();
     let (folder, bundle) = signed(&key);
-    assert_eq!(bundle, sign_folder(folder.path(), &key, &[], &()).unwrap(), "equal models have equal signatures");
+    assert_eq!(bundle, sign_folder(folder.path(), &key, &[]).unwrap(), "equal models have equal signatures");
     let statement = verify(bundle.as_bytes(), &Trust::Key(key.public_key())).unwrap();
     assert_eq!(statement.files.iter().map(|(path, _)| path).collect::<Vec<_>>(), ["a.c", "a/b"]);
-    assert_eq!(verify_folder(folder.path(), &statement, &[], &()), Ok(2));
+    assert_eq!(verify_folder(folder.path(), &statement, &[]), Ok(2));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn refuses_files_that_differ_or_are_missing_or_unsigned() {
     let (folder, bundle) = signed(&key);
     let statement = verify(bundle.as_bytes(), &Trust::Key(key.public_key())).unwrap();
     let refused = |expected: &str| {
-        let error = verify_folder(folder.path(), &statement, &[], &()).unwrap_err();
+        let error = verify_folder(folder.path(), &statement, &[]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Signature);
         assert!(error.to_string().contains(expected), "{error}");
     };
@@ -94,9 +94,9 @@ fn refuses_to_sign_symbolic_links() {
     let key = private_key();
     let (folder, _) = signed(&key);
     std::os::unix::fs::symlink("/etc/hostname", folder.path().join("link")).unwrap();
-    let error = sign_folder(folder.path(), &key, &[], &()).unwrap_err();
+    let error = sign_folder(folder.path(), &key, &[]).unwrap_err();
     assert!(error.to_string().contains("a symbolic link"), "{error}");
-    sign_folder(folder.path(), &key, &["link".to_owned()], &()).unwrap();
+    sign_folder(folder.path(), &key, &["link".to_owned()]).unwrap();
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn signs_and_verifies_names_with_a_backslash() {
     let key = private_key();
     let (folder, _) = signed(&key);
     fs::write(folder.path().join("a\\b"), "three").unwrap();
-    let bundle = sign_folder(folder.path(), &key, &[], &()).unwrap();
+    let bundle = sign_folder(folder.path(), &key, &[]).unwrap();
     let statement = verify(bundle.as_bytes(), &Trust::Key(key.public_key())).unwrap();
-    assert_eq!(verify_folder(folder.path(), &statement, &[], &()), Ok(3));
+    assert_eq!(verify_folder(folder.path(), &statement, &[]), Ok(3));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn judges_signatures_as_model_signing_does() {
     let model = folder.join("m");
     let code = |bundle: &[u8], key: &PublicKey| {
         let outcome = verify(bundle, &Trust::Key(key.clone()))
-            .and_then(|statement| verify_folder(&model, &statement, &[], &()).map(drop));
+            .and_then(|statement| verify_folder(&model, &statement, &[]).map(drop));
         outcome.map_or_else(|error| error.code(), |()| "ok")
     };
     let key = PrivateKey::from_pem(include_str!("../../tests/docs/signing.key")).unwrap().public_key();

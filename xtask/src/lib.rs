@@ -46,6 +46,7 @@ pub mod split;
 pub mod suite;
 pub mod synthetic;
 pub mod types;
+pub mod uses;
 pub mod wasm_sysroot;
 pub mod wasm_target;
 pub mod workspace;

@@ -21,7 +21,8 @@ pub enum Stop {
     Failed(Error),
     /// The parser is in the part of the npm package's module that is not loaded yet: load it, and parse again.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
-    Deferred,
+    #[allow(private_interfaces, reason = "only this crate loads parts")]
+    Deferred(crate::deferred::Code),
 }
 
 impl From<Error> for Stop {

@@ -116,7 +116,7 @@ impl FileBytes {
                 Err(Stop::Failed(error)) => return Err(error.in_file(&self.name)),
                 Err(Stop::Need(range)) => window.missing(&range),
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => {
+                Err(Stop::Deferred(_)) => {
                     let what = "the code of this format is not loaded";
                     return Err(Error::new(ErrorKind::Internal, what).in_file(&self.name));
                 }

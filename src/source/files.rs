@@ -3,8 +3,6 @@
 
 use super::stream::network_error;
 use crate::browser::type_tag::tag;
-#[cfg(feature = "js")]
-use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::{Parsed, Part};
@@ -99,8 +97,8 @@ impl SelectedFile {
                 Ok(parsed) => return Ok(parsed),
                 Err(Stop::Failed(error)) => return Err(error),
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => {
-                    crate::browser::deferred::load(Code::Formats).await?;
+                Err(Stop::Deferred(code)) => {
+                    crate::browser::deferred::load(code).await?;
                     continue;
                 }
                 Err(Stop::Need(needed)) => window.missing(&needed),

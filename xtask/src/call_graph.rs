@@ -100,8 +100,13 @@ impl<'a> CallGraph<'a> {
         self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
     }
 
-    /// Adds what functions have the addresses of, and data, after the functions. Otherwise functions in a table could be
-    /// called by any other one.
+    /// The names of all functions.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(|function| function.name.as_str())
+    }
+
+    /// Adds what functions have the addresses of, and data, after the functions. Without it, functions in a table could
+    /// be called by any other one.
     pub fn add_uses(&mut self, uses: &Uses) {
         let first_symbol = self.functions.len();
         let mut numbers: BTreeMap<String, Vec<u32>> = BTreeMap::new();
@@ -132,7 +137,8 @@ impl<'a> CallGraph<'a> {
 
     /// Divides the functions and the data among the main part, which has number 0, and others. `part_of` tells in which
     /// part the code of a function must be, `None` for the part that calls it. The main part has what several parts
-    /// call, and all that its own functions call or have the addresses of.
+    /// call, and all that its own functions call or have the addresses of, unless `part_of` tells another part; also
+    /// what functions call that `part_of` puts into the main part.
     pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
         let fixed: Vec<_> = self.functions.iter().map(|function| part_of(&function.name)).collect();
         let fixed_in = |part: usize| {
@@ -148,7 +154,8 @@ impl<'a> CallGraph<'a> {
         };
         let roots = self.roots.iter().chain(&self.in_table).copied().collect();
         let is_main = self.reached_from(roots, is_other(0)).into_iter();
-        let is_main = is_main.zip(self.reached_from(fixed_in(0), |_| false)).map(|(called, kept)| called || kept);
+        let kept = self.reached(fixed_in(0), |_| false, is_other(0));
+        let is_main = is_main.zip(kept).map(|(called, kept)| called || kept);
         let mut part: Vec<_> = is_main.map(|is_main| is_main.then_some(0)).collect();
         let last = fixed.iter().flatten().max().copied().unwrap_or(0);
         for number in 1..=last {
@@ -192,13 +199,26 @@ impl<'a> CallGraph<'a> {
     }
 
     /// Whether each function is reachable from `queue`, except through functions that `is_removed` selects.
-    fn reached_from(&self, mut queue: Vec<u32>, is_removed: impl Fn(u32) -> bool) -> Vec<bool> {
+    fn reached_from(&self, queue: Vec<u32>, is_removed: impl Fn(u32) -> bool) -> Vec<bool> {
+        self.reached(queue, &is_removed, &is_removed)
+    }
+
+    /// Whether each function is reachable from `queue`, except through functions whose calls are not followed, and
+    /// through those whose addresses are not.
+    fn reached(
+        &self,
+        mut queue: Vec<u32>,
+        is_call_removed: impl Fn(u32) -> bool,
+        is_address_removed: impl Fn(u32) -> bool,
+    ) -> Vec<bool> {
         let mut is_reached = vec![false; self.functions.len()];
+        queue.retain(|number| !is_call_removed(*number));
         while let Some(number) = queue.pop() {
             let function = self.functions.get(number as usize).zip(is_reached.get_mut(number as usize));
-            let Some((function, is_reached)) = function.filter(|_| !is_removed(number)) else { continue };
+            let Some((function, is_reached)) = function else { continue };
             if !std::mem::replace(is_reached, true) {
-                queue.extend(function.calls.iter().chain(&function.takes));
+                queue.extend(function.calls.iter().filter(|called| !is_call_removed(**called)));
+                queue.extend(function.takes.iter().filter(|taken| !is_address_removed(**taken)));
             }
         }
         is_reached

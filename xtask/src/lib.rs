@@ -16,6 +16,7 @@ pub mod demo;
 pub mod environment;
 pub mod expected;
 pub mod fuzz;
+pub mod imports;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{bundle, command, npm, on_demand, package_contents, split, types, uses, wasm_target, workspace};
+use crate::{bundle, command, imports, npm, on_demand, package_contents, split, types, uses, wasm_target, workspace};
 
 /// The whole WebAssembly module, for apps that pass it to `init`, and for platforms with a file system.
 pub const MODULE: &str = "weightstream_bg.wasm";
@@ -40,6 +40,9 @@ const FEATURES: [&str; 8] = [
 
 /// What is optimised last in the whole module: in the one with names, these must tell functions apart.
 const LAST_PASSES: [&str; 3] = ["--duplicate-function-elimination", "--remove-unused-module-elements", "--strip-debug"];
+
+/// How a part is optimised. Addresses below 1024 are the end of the stack, which only a stack overflow would reach.
+const PASSES_OF_PARTS: [&str; 3] = ["-O3", "--low-memory-unused", "--strip-debug"];
 
 /// The file in the build folder with the calls from the main part to other ones: two names in a line.
 pub const ENTRIES: &str = "entries.txt";
@@ -87,6 +90,7 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     for source in [
         include_str!("package.rs"),
         include_str!("call_graph.rs"),
+        include_str!("imports.rs"),
         include_str!("uses.rs"),
         include_str!("split.rs"),
         include_str!("../bindgen/src/main.rs"),
@@ -112,7 +116,7 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     };
     let parts = || {
         let mut files = [MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file));
-        files.try_for_each(|file| optimise(project, &built.join(file), &["-O3", "--strip-debug"]).map(drop))
+        files.try_for_each(|file| optimise(project, &built.join(file), &PASSES_OF_PARTS).map(drop))
     };
     let is_optimised = thread::scope(|scope| {
         let parts = scope.spawn(parts);
@@ -209,6 +213,9 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
         ensure!(text.contains(pattern), "the glue that wasm-bindgen wrote does not contain `{pattern}`");
         text = text.replace(pattern, replacement);
     }
+    let module = built.join(MODULE);
+    let (shortened, text) = imports::shortened(&fs::read(&module)?, text)?;
+    fs::write(module, shortened)?;
     Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./guard.js\";\n{text}"))?)
 }
 

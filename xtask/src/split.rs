@@ -27,7 +27,7 @@ use crate::call_graph::CallGraph;
 use crate::uses::Uses;
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 3] = [
+pub const PARTS: [Part; 6] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -36,7 +36,13 @@ pub const PARTS: [Part; 3] = [
             "weightstream::format::apr::apr1::",
             "weightstream::format::apr::aprn::",
             "weightstream::format::apr::wrapper::",
+            "weightstream::codec::pages::",
             "weightstream::codec::zstd::",
+            "weightstream::codec::zstd_seek::",
+            "weightstream::index::sparse::",
+            "weightstream::loader::loaded::check_sparse_indices",
+            "weightstream::loader::transfer::file::ModelFile<S>::fetch_pages",
+            "weightstream::loader::transfer::seek_table::read_table",
             "weightstream::loader::dense::<impl weightstream::loader::loaded::Loaded",
             "structured_zstd::",
             "minicbor::",
@@ -57,20 +63,63 @@ pub const PARTS: [Part; 3] = [
             "weightstream::hub::locate",
             "weightstream::hub::request::reply_to",
             "weightstream::js::file::",
+            "weightstream::js::options::signed_digests",
             "weightstream::js::reading::",
             "weightstream::js::tensor_reader::",
             "weightstream::js::view::JsViewReader::",
             "weightstream::js::view::Pieces::",
             "weightstream::js::view::read",
+            "weightstream::loader::transfer::signed::Blocks::",
+            "weightstream::loader::transfer::signed::SignedContent::check",
+            "weightstream::loader::transfer::signed::SignedContent::opened",
+            "weightstream::loader::transfer::signed::SignedContent::part",
             "weightstream::model::finder::",
+            "weightstream::signature::",
             "weightstream::source::files::find_root",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_manifests.wasm",
+        paths: &[
+            "weightstream::format::parse_manifest",
+            "weightstream::format::apr::manifest::",
+            "weightstream::format::safetensors::parse::parse_manifest",
+            "weightstream::index::publication::",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_workers.wasm",
+        paths: &[
+            "weightstream::workers::handle::RunningTask",
+            "weightstream::workers::message::",
+            "weightstream::workers::pool::WorkerPool::check_workers",
+            "weightstream::workers::pool::WorkerPool::recycle",
+            "weightstream::workers::pool::WorkerPool::register_waker",
+            "weightstream::workers::pool::WorkerPool::remove_failed",
+            "weightstream::workers::pool::WorkerPool::start::",
+            "weightstream::workers::pool::WorkerPool::start_monitor",
+            "weightstream::workers::serve::",
+            "weightstream::workers::worker::",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_calls.wasm",
+        paths: &[
+            "weightstream::codec::cast::",
+            "weightstream::codec::dequantize::",
+            "weightstream::loader::prefetch::<impl weightstream::loader::Loader<S>>::prefetch::",
         ],
         has_formats: false,
     },
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 6] = [
+const MAIN_PATHS: [&str; 8] = [
+    "weightstream::index::sparse::<impl ",
+    "weightstream::codec::dequantize::decoder_of",
     "weightstream::codec::zstd::check_lengths",
     "weightstream::cache::key::",
     "weightstream::cache::option::CacheOption::with_observer",

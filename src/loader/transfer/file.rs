@@ -2,8 +2,6 @@
 
 use crate::algorithm::Algorithm;
 use crate::codec::pages::Pages;
-#[cfg(all(target_arch = "wasm32", feature = "js"))]
-use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
@@ -275,7 +273,7 @@ impl<S: Source> ModelFile<S> {
                 Err(Stop::Failed(error)) => break Err(self.reject_if_corrupt(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => crate::browser::deferred::load(Code::Formats).await?,
+                Err(Stop::Deferred(code)) => crate::browser::deferred::load(code).await?,
             }
         };
         self.parked.borrow_mut().take_if(|parked| !parked.is_from_start);
@@ -288,7 +286,7 @@ impl<S: Source> ModelFile<S> {
             Ok(found) => Ok(Some(found)),
             Err(Stop::Need(_)) => Ok(None),
             #[cfg(all(target_arch = "wasm32", feature = "js"))]
-            Err(Stop::Deferred) => Ok(None),
+            Err(Stop::Deferred(_)) => Ok(None),
             Err(Stop::Failed(error)) => Err(self.reject_if_corrupt(error)),
         }
     }
@@ -296,9 +294,14 @@ impl<S: Source> ModelFile<S> {
     /// Reads a table of page digests, unless it was read already.
     pub(crate) async fn read_pages(self: &Rc<Self>, table: &PageTable) -> Result<()> {
         if self.known_pages(table).is_none() {
-            let pages = self.parse_with(|window| format::page_digests(window, table)).await?;
-            self.pages.borrow_mut().insert(table.at.start, Arc::new(pages));
+            self.fetch_pages(table).boxed_local().await?; // boxed, because it is deferred
         }
+        Ok(())
+    }
+
+    async fn fetch_pages(self: &Rc<Self>, table: &PageTable) -> Result<()> {
+        let pages = self.parse_with(|window| format::page_digests(window, table)).await?;
+        self.pages.borrow_mut().insert(table.at.start, Arc::new(pages));
         Ok(())
     }
 
@@ -499,7 +502,7 @@ impl<S: Source> ModelFile<S> {
                     None => *checked = true, // the file is shorter than any page
                 },
                 #[cfg(all(target_arch = "wasm32", feature = "js"))]
-                Err(Stop::Deferred) => crate::browser::deferred::load(Code::Formats).await?,
+                Err(Stop::Deferred(code)) => crate::browser::deferred::load(code).await?,
             }
         }
         Ok(())

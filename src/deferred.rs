@@ -4,7 +4,7 @@
 /// The code of one part of the module, besides the main part, which every page loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package has parts"))]
-pub(crate) enum Code {
+pub enum Code {
     /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and Zstandard.
     Formats,
     /// The persistent cache: its client, its worker and cached sources.
@@ -12,6 +12,19 @@ pub(crate) enum Code {
     /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, repositories
     /// on a hub, and the choice of a model among several files.
     Extras,
+    /// The parsers of manifests.
+    Manifests,
+    /// Workers that decode and digest: the page's side and theirs.
+    Workers,
+    /// What few calls of a loader need: conversions to floats, and `prefetch`.
+    Calls,
+}
+
+impl Code {
+    /// All parts, in the order of their numbers.
+    #[cfg(npm)]
+    pub(crate) const ALL: [Code; 6] =
+        [Code::Formats, Code::Cache, Code::Extras, Code::Manifests, Code::Workers, Code::Calls];
 }
 
 #[cfg(npm)]
@@ -20,7 +33,7 @@ mod state {
     use std::cell::Cell;
 
     thread_local! {
-        static MISSING: [Cell<bool>; 3] = const { [const { Cell::new(false) }; 3] };
+        static MISSING: [Cell<bool>; Code::ALL.len()] = const { [const { Cell::new(false) }; Code::ALL.len()] };
     }
 
     /// Whether the code of a part can be called. It can unless [`set_loaded`] said otherwise: a module need not be

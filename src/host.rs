@@ -7,6 +7,7 @@ mod tokio;
 #[cfg(http_client)]
 pub use tokio::TokioHost;
 
+use crate::deferred::Code;
 use crate::error::Result;
 use futures::FutureExt;
 use futures::future::{self, LocalBoxFuture};
@@ -24,13 +25,13 @@ pub trait Host {
     /// A random number between 0 and 1, for the jitter of retry delays.
     fn random(&self) -> f64;
 
-    /// Loads the parsers that are not part of the program from the start, as in the npm package. By default, nothing is
-    /// missing.
+    /// Loads code that is not part of the program from the start, as in the npm package. By default, nothing is missing.
     ///
     /// # Errors
     /// `NETWORK` if the code cannot be loaded.
     #[doc(hidden)]
-    fn load_parsers(&self) -> LocalBoxFuture<'static, Result<()>> {
+    fn load_code(&self, code: Code) -> LocalBoxFuture<'static, Result<()>> {
+        let _ = code;
         future::ready(Ok(())).boxed_local()
     }
 }

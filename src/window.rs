@@ -5,6 +5,7 @@ mod resume;
 
 pub(crate) use passing::{Content, Pieces};
 
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind};
 use passing::Passing;
 use std::any::Any;
@@ -20,7 +21,7 @@ pub enum Stop {
     /// The file is invalid.
     Failed(Error),
     /// The parser is in the part of the npm package's module that is not loaded yet: load it, and parse again.
-    Deferred,
+    Deferred(Code),
 }
 
 #[doc(hidden)]

@@ -13,7 +13,7 @@ use crate::failures;
 use xtask::bundle::{self, Bundler};
 use xtask::project::Project;
 use xtask::wasm_target::TARGET;
-use xtask::{command, package};
+use xtask::{command, package, uses};
 
 /// Each module of `tests/crash` and the tests that it exports. Each test resolves to a list of failures.
 const TESTS: [(&str, &[&str]); 5] = [
@@ -93,10 +93,12 @@ pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
     // Unoptimised, functions that every release inlines would be in other parts of the module than their callers.
     cargo.args(["--config", "profile.dev.package.weightstream.opt-level=1"]);
-    command::run(cargo.args(["--", "--cfg", "weightstream_test_hooks"]))?;
+    let flags = ["--", "--cfg", "weightstream_test_hooks", "-C", uses::LINKER_FLAG];
+    command::run(cargo.args(flags))?;
     let package = project.target.join(test);
-    package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
-    package::split_module(&package)?;
+    let linked = project.target.join(TARGET).join("debug/weightstream.wasm");
+    package::bind(project, &linked, &package)?;
+    package::split_module(&linked, &package)?;
     let manifest = package::manifest(project)?;
     Bundler::new(project, &package)?.write_entry_points(&manifest, &[bundle::GLUE_ENTRY], &package)?;
     Ok(package)

@@ -14,7 +14,7 @@ thread_local! {
 /// Sets the function that loads the part of a number. It returns a promise, which settles when the code can be called.
 pub(crate) fn set(load: Function) {
     LOAD.set(Some(load));
-    for code in [Code::Formats, Code::Cache, Code::Extras] {
+    for code in Code::ALL {
         deferred::set_loaded(code, false);
     }
 }
@@ -42,6 +42,9 @@ fn error(code: Code, cause: &JsValue) -> Error {
         Code::Formats => "weightstream_deferred.wasm, which has the code for this format",
         Code::Cache => "weightstream_cache.wasm, which has the code of the cache",
         Code::Extras => "weightstream_extras.wasm, which has the code of this call",
+        Code::Manifests => "weightstream_manifests.wasm, which has the code for manifests",
+        Code::Workers => "weightstream_workers.wasm, which has the code of workers",
+        Code::Calls => "weightstream_calls.wasm, which has the code of this call",
     };
     Error::new(ErrorKind::Network, [what, ", cannot be loaded: ", &reason].concat())
         .advise("Check that it is served beside weightstream_main.wasm, and try again.")

@@ -23,7 +23,7 @@ impl Host for BrowserHost {
     }
 
     #[cfg(feature = "js")]
-    fn load_parsers(&self) -> LocalBoxFuture<'static, crate::error::Result<()>> {
-        super::deferred::load(crate::deferred::Code::Formats).boxed_local()
+    fn load_code(&self, code: crate::deferred::Code) -> LocalBoxFuture<'static, crate::error::Result<()>> {
+        super::deferred::load(code).boxed_local()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::checksum::RangeChecksum;
 use crate::codec::pages::Pages;
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::padding::PaddingCheck;
 use crate::index::{Manifest, PageTable, Parsed, Tensor};
@@ -37,7 +38,7 @@ impl Format {
     /// Whether the npm package loads the code of this format only when a file of it is opened.
     #[doc(hidden)]
     pub fn is_deferred(&self) -> bool {
-        self.parser.is_deferred
+        self.parser.code.is_some()
     }
 
     /// Reads the header and index of a file of this format.
@@ -102,7 +103,7 @@ pub(crate) struct Parser {
     pub(crate) detection: Detection,
     /// Whether the npm package loads the code of the format only when a file of it is opened. Detection needs no code
     /// that is deferred: see `xtask/src/split.rs`.
-    pub(crate) is_deferred: bool,
+    pub(crate) code: Option<Code>,
     /// Reads the header and index. Never allocates more than the size of the file because of a count in it.
     pub(crate) parse: fn(&Window) -> Result<Parsed, Stop>,
     /// Lists the checksums of byte ranges of the file, from its head and its length.
@@ -124,7 +125,7 @@ impl Parser {
     pub(crate) const fn new(detection: Detection, parse: fn(&Window) -> Result<Parsed, Stop>) -> Self {
         Parser {
             detection,
-            is_deferred: false,
+            code: None,
             parse,
             checksums: |_| Ok(Vec::new()),
             check_tail: |_| Ok(()),
@@ -140,14 +141,17 @@ impl Parser {
     /// The same parser, whose code is deferred.
     #[cfg(any(feature = "aero", feature = "burnpack", feature = "embd", feature = "onnx", feature = "ztensor"))]
     pub(crate) const fn deferred(self) -> Self {
-        Parser { is_deferred: true, ..self }
+        self.deferred_to(Code::Formats)
+    }
+
+    /// The same parser, whose code is in this part.
+    pub(super) const fn deferred_to(self, code: Code) -> Self {
+        Parser { code: Some(code), ..self }
     }
 
     /// The parser itself, if its code is loaded.
     pub(super) fn loaded(&'static self) -> Result<&'static Parser, Stop> {
-        if self.is_deferred {
-            super::deferred::check()?;
-        }
+        self.code.map_or(Ok(()), super::deferred::check)?;
         Ok(self)
     }
 }

@@ -58,6 +58,7 @@ pub(crate) use entry::FileNames;
 pub use entry::Format;
 
 use crate::codec::pages::Pages;
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::padding::PaddingCheck;
 use crate::index::publication::Publication;
@@ -91,7 +92,8 @@ registry! {
 }
 
 /// The parser of manifests: JSON documents that name the files of a model, of any format. It is tried last.
-static MANIFEST: Parser = Parser::new(Detection::Heuristic(is_json_object), parse_manifest);
+static MANIFEST: Parser =
+    Parser::new(Detection::Heuristic(is_json_object), parse_manifest).deferred_to(Code::Manifests);
 
 /// The number of bytes at the start of a file from which the format is detected: magics and first fields fit in them.
 pub(crate) const SNIFF_BYTES: u64 = 16;

@@ -20,6 +20,9 @@ mod value;
 mod view;
 mod workers;
 
+use crate::browser::deferred;
+use crate::deferred::Code;
+use crate::dtype::Dtype;
 use crate::error::Error;
 #[cfg(feature = "safetensors")]
 use crate::loader::SafeTensorsView;
@@ -29,7 +32,7 @@ use crate::source::web::WebSource;
 use crate::workers::{PoolHandle, pool};
 use cancel::CloseSignal;
 use failure::failure;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt};
 use futures::lock::Mutex;
 use futures::stream::{LocalBoxStream, StreamExt, TryStreamExt};
 use js_sys::{Array, Function, Promise};
@@ -77,8 +80,12 @@ impl JsLoader {
     /// checked and converted them.
     pub fn open(source: JsValue, options: JsValue) -> Promise {
         future_to_promise(async move {
-            let settings = options::read(&source, &options)?;
             let close_signal = CloseSignal::default();
+            if options::is_signed(&options) {
+                let loading = deferred::load(Code::Extras);
+                cancel::run_until_stopped(options::signal(&options), &close_signal, loading).await?;
+            }
+            let settings = options::read(&source, &options)?;
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
             let cache = Rc::new(Report::default());
             let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
@@ -160,6 +167,7 @@ impl JsLoader {
         self.run(options::signal(&options), async move |loader| {
             let request = options::tensor_request(&options);
             let dtype = request.dtype.clone();
+            load_conversions(dtype.as_ref()).await?;
             let loaded = loader.load_tensor(&name, request, Rc::clone(&reporter) as Rc<_>).await?;
             reporter.finish(None);
             tensor::from_loaded(loaded, dtype.as_ref())
@@ -170,10 +178,11 @@ impl JsLoader {
     pub fn prefetch(&self, names: Vec<String>) {
         let Some(loader) = self.loader.borrow().clone() else { return };
         let reporter = self.reporter("prefetch");
-        let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>);
+        let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>).boxed_local(); // deferred
         let close_signal = self.close_signal.clone();
         spawn_local(async move {
             let finished = async {
+                deferred::load(Code::Calls).await?; // otherwise, `load_tensor` loads the tensors
                 work.await;
                 Ok(())
             };
@@ -191,6 +200,7 @@ impl JsLoader {
         let opening = async move {
             let loader = loader.ok_or_else(cancel::closed_error)?;
             let wanted = request.dtype.clone();
+            load_conversions(wanted.as_ref()).await?;
             let tensors = loader.tensors_with(request, Rc::clone(&reporter) as Rc<_>).await?;
             let tensors = tensors.and_then(move |loaded| future::ready(tensor::from_loaded(loaded, wanted.as_ref())));
             let end = futures::stream::once(async move {
@@ -324,6 +334,14 @@ impl std::fmt::Debug for JsLoader {
 impl std::fmt::Debug for TensorStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("TensorStream")
+    }
+}
+
+/// Loads the code of conversions for a call that converts to this dtype.
+async fn load_conversions(to: Option<&Dtype>) -> Result<(), Error> {
+    match to {
+        Some(_) => deferred::load(Code::Calls).await,
+        None => Ok(()),
     }
 }
 

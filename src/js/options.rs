@@ -192,21 +192,29 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
     pairs(digests, name).map(parse).collect()
 }
 
+/// Whether the options have a signature, whose code is deferred.
+pub(super) fn is_signed(options: &JsValue) -> bool {
+    field(options, "signature").is_some()
+}
+
 /// What a signature states, which `signature/signature.js` has verified. Unless the caller states the path of the
 /// file at `source`, it is the one relative to the signature.
 fn signature(source: &JsValue, options: &JsValue) -> Result<Option<SignedDigests>> {
-    let Some(signature) = field(options, "signature") else { return Ok(None) };
+    field(options, "signature").map(|signature| signed_digests(source, &signature)).transpose()
+}
+
+fn signed_digests(source: &JsValue, signature: &JsValue) -> Result<SignedDigests> {
     let mut files = SignedFiles::default();
-    let listed: Array = object(&signature, "files").unwrap_or_default();
+    let listed: Array = object(signature, "files").unwrap_or_default();
     for file in listed {
         let file: Array = file.unchecked_into();
         let (path, digest) = (file.get(0).as_string().unwrap_or_default(), file.get(1).as_string().unwrap_or_default());
         let [start, end] = [2, 3].map(|at| file.get(at).as_f64().map(|number| number as u64));
         files.add_piece(&path, start.unwrap_or(0), end, digest.parse()?)?;
     }
-    let below = || names::path_below(&text(&signature, "url")?, &source.as_string()?);
-    let path = text(&signature, "path").or_else(below);
-    Ok(Some(SignedDigests::default().with_files(Arc::new(files)).with_path(path)))
+    let below = || names::path_below(&text(signature, "url")?, &source.as_string()?);
+    let path = text(signature, "path").or_else(below);
+    Ok(SignedDigests::default().with_files(Arc::new(files)).with_path(path))
 }
 
 fn cache(options: &JsValue, is_url: bool) -> Result<Option<CacheOption>> {

@@ -129,7 +129,7 @@ impl FileBytes {
                 Ok(parsed) => return Ok(parsed),
                 Err(Stop::Failed(error)) => return Err(error.in_file(&self.name)),
                 Err(Stop::Need(range)) => window.missing(&range),
-                Err(Stop::Deferred) => {
+                Err(Stop::Deferred(_)) => {
                     let what = "the code of this format is not loaded";
                     return Err(Error::new(ErrorKind::Internal, what).in_file(&self.name));
                 }

@@ -98,8 +98,8 @@ impl SelectedFile {
             let needed = match format::parse(&window) {
                 Ok(parsed) => return Ok(parsed),
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Deferred) => {
-                    BrowserHost.load_parsers().await?;
+                Err(Stop::Deferred(code)) => {
+                    BrowserHost.load_code(code).await?;
                     continue;
                 }
                 Err(Stop::Need(needed)) => window.missing(&needed),

@@ -91,7 +91,7 @@ impl Pool<JsBuffer> for PoolHandle {
         let count = usize::try_from(bytes / MIN_BYTES_PER_WORKER).unwrap_or(usize::MAX);
         let count = self.count.min(count);
         self.is_needed.set(self.is_needed.get() || count > 0);
-        self.pool.start(count);
+        self.pool.start_or_load(count);
     }
 
     fn chunk(&self) -> Option<JsBuffer> {

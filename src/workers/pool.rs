@@ -1,8 +1,12 @@
 //! The workers of a page. They are started when there is work and terminated after an idle period.
 
 use super::worker::Worker;
+#[cfg(feature = "js")]
+use crate::browser;
 use crate::browser::timer::{now_ms, pause};
 use crate::browser::worker as script;
+#[cfg(feature = "js")]
+use crate::deferred::{self, Code};
 use crate::loader::SCRATCH_BYTES;
 use crate::source::js_buffer::JsBuffer;
 use js_sys::{ArrayBuffer, Uint8Array};
@@ -61,6 +65,24 @@ impl WorkerPool {
             }
         }
         self.start_monitor();
+    }
+
+    /// Like [`WorkerPool::start`], once the code of workers is loaded. Without a worker, no other of it is called.
+    pub(super) fn start_or_load(self: &Rc<Self>, count: usize) {
+        #[cfg(feature = "js")]
+        if !deferred::is_loaded(Code::Workers) {
+            if count > 0 && self.failure.borrow().is_none() {
+                let pool = Rc::clone(self);
+                spawn_local(async move {
+                    match browser::deferred::load(Code::Workers).await {
+                        Ok(()) => pool.start(count),
+                        Err(error) => pool.set_failure(error.to_string()),
+                    }
+                });
+            }
+            return;
+        }
+        self.start(count);
     }
 
     /// Why workers are unavailable, if they are.

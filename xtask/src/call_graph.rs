@@ -1,18 +1,21 @@
 //! The call graph of a WebAssembly module.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::split::Division;
+use crate::uses::{Used, Uses, shared_name};
 use anyhow::{Result, ensure};
 use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef};
 
 pub struct CallGraph<'a> {
     module: &'a [u8],
-    /// All functions by index; imported ones come first.
+    /// All functions by index; imported ones come first. Data, if it is known, comes last.
     functions: Vec<Function>,
-    /// Functions that are exported, or called through a table.
+    /// Functions that are exported, or that something unknown calls.
     roots: Vec<u32>,
+    /// Functions that are called through a table.
+    in_table: Vec<u32>,
     /// The range of the name section, which only debuggers read.
     names: Option<Range<usize>>,
 }
@@ -24,11 +27,15 @@ struct Function {
     /// The range of its code in the module, empty for an imported function.
     code: Range<usize>,
     calls: Vec<u32>,
+    /// The functions and the data whose addresses it has.
+    takes: Vec<u32>,
+    is_data: bool,
 }
 
 impl<'a> CallGraph<'a> {
     pub fn read(module: &'a [u8]) -> Result<Self> {
-        let mut graph = CallGraph { module, functions: Vec::new(), roots: Vec::new(), names: None };
+        let mut graph =
+            CallGraph { module, functions: Vec::new(), roots: Vec::new(), in_table: Vec::new(), names: None };
         let mut section_end = 0;
         for payload in Parser::new(0).parse_all(module) {
             let payload = payload?;
@@ -87,14 +94,51 @@ impl<'a> CallGraph<'a> {
     /// selects do not exist. The result is not a valid module, but has the size of one.
     pub fn without_functions(&self, is_removed: impl Fn(&str) -> bool) -> Vec<u8> {
         let is_removed = |number: u32| self.functions.get(number as usize).is_some_and(|it| is_removed(&it.name));
-        let is_reached = self.reached_from(self.roots.clone(), is_removed);
+        let roots = self.roots.iter().chain(&self.in_table).copied().collect();
+        let is_reached = self.reached_from(roots, is_removed);
         let unreached = self.functions.iter().zip(is_reached).filter(|(_, is_reached)| !is_reached);
         self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
     }
 
-    /// Divides the functions among the main part, which has number 0, and others. `part_of` tells in which part the
-    /// code of a function must be, `None` for the part that calls it. The main part has what several parts call, and
-    /// all that its own functions call.
+    /// The names of all functions.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().map(|function| function.name.as_str())
+    }
+
+    /// Adds what functions have the addresses of, and data, after the functions. Without it, functions in a table could
+    /// be called by any other one.
+    pub fn add_uses(&mut self, uses: &Uses) {
+        let first_symbol = self.functions.len();
+        let mut numbers: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for (number, function) in (0..).zip(&self.functions) {
+            numbers.entry(shared_name(&function.name).to_owned()).or_default().push(number);
+        }
+        let taken = |used: &Used| -> Vec<u32> {
+            let functions = used.functions.iter().filter_map(|name| numbers.get(name)).flatten().copied();
+            functions.chain(used.symbols.iter().map(|symbol| (first_symbol + symbol) as u32)).collect()
+        };
+        self.roots.extend(taken(&uses.of_others));
+        for (name, used) in &uses.of_functions {
+            let taken = taken(used);
+            match numbers.get(name) {
+                Some(users) => users.iter().for_each(|user| {
+                    let function = self.functions.get_mut(*user as usize);
+                    function.into_iter().for_each(|function| function.takes.extend(&taken));
+                }),
+                None => self.roots.extend(taken), // it does not exist any more, or has another name
+            }
+        }
+        for symbol in &uses.symbols {
+            self.functions.push(Function { takes: taken(&symbol.uses), is_data: true, ..Function::default() });
+        }
+        let all: BTreeSet<_> = self.functions.iter().flat_map(|function| &function.takes).copied().collect();
+        self.roots.extend(std::mem::take(&mut self.in_table).into_iter().filter(|function| !all.contains(function)));
+    }
+
+    /// Divides the functions and the data among the main part, which has number 0, and others. `part_of` tells in which
+    /// part the code of a function must be, `None` for the part that calls it. The main part has what several parts
+    /// call, and all that its own functions call or have the addresses of, unless `part_of` tells another part; also
+    /// what functions call that `part_of` puts into the main part.
     pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
         let fixed: Vec<_> = self.functions.iter().map(|function| part_of(&function.name)).collect();
         let fixed_in = |part: usize| {
@@ -108,8 +152,10 @@ impl<'a> CallGraph<'a> {
             let fixed = &fixed;
             move |number: u32| fixed.get(number as usize).is_some_and(|fixed| fixed.is_some_and(|fixed| fixed != part))
         };
-        let is_main = self.reached_from(self.roots.clone(), is_other(0)).into_iter();
-        let is_main = is_main.zip(self.reached_from(fixed_in(0), |_| false)).map(|(called, kept)| called || kept);
+        let roots = self.roots.iter().chain(&self.in_table).copied().collect();
+        let is_main = self.reached_from(roots, is_other(0)).into_iter();
+        let kept = self.reached(fixed_in(0), |_| false, is_other(0));
+        let is_main = is_main.zip(kept).map(|(called, kept)| called || kept);
         let mut part: Vec<_> = is_main.map(|is_main| is_main.then_some(0)).collect();
         let last = fixed.iter().flatten().max().copied().unwrap_or(0);
         for number in 1..=last {
@@ -119,7 +165,7 @@ impl<'a> CallGraph<'a> {
             }
         }
         // JavaScript has the code of imported functions, which only the main part can import.
-        let home = |(part, function): (Option<usize>, &Function)| match function.code.is_empty() {
+        let home = |(part, function): (Option<usize>, &Function)| match function.code.is_empty() && !function.is_data {
             true => 0,
             false => part.unwrap_or(0),
         };
@@ -153,13 +199,26 @@ impl<'a> CallGraph<'a> {
     }
 
     /// Whether each function is reachable from `queue`, except through functions that `is_removed` selects.
-    fn reached_from(&self, mut queue: Vec<u32>, is_removed: impl Fn(u32) -> bool) -> Vec<bool> {
+    fn reached_from(&self, queue: Vec<u32>, is_removed: impl Fn(u32) -> bool) -> Vec<bool> {
+        self.reached(queue, &is_removed, &is_removed)
+    }
+
+    /// Whether each function is reachable from `queue`, except through functions whose calls are not followed, and
+    /// through those whose addresses are not.
+    fn reached(
+        &self,
+        mut queue: Vec<u32>,
+        is_call_removed: impl Fn(u32) -> bool,
+        is_address_removed: impl Fn(u32) -> bool,
+    ) -> Vec<bool> {
         let mut is_reached = vec![false; self.functions.len()];
+        queue.retain(|number| !is_call_removed(*number));
         while let Some(number) = queue.pop() {
             let function = self.functions.get(number as usize).zip(is_reached.get_mut(number as usize));
-            let Some((function, is_reached)) = function.filter(|_| !is_removed(number)) else { continue };
+            let Some((function, is_reached)) = function else { continue };
             if !std::mem::replace(is_reached, true) {
-                queue.extend(&function.calls);
+                queue.extend(function.calls.iter().filter(|called| !is_call_removed(**called)));
+                queue.extend(function.takes.iter().filter(|taken| !is_address_removed(**taken)));
             }
         }
         is_reached
@@ -180,13 +239,13 @@ impl<'a> CallGraph<'a> {
         match items {
             ElementItems::Functions(numbers) => {
                 for number in numbers {
-                    self.roots.push(number?);
+                    self.in_table.push(number?);
                 }
             }
             ElementItems::Expressions(_, expressions) => {
                 for expression in expressions {
                     for operator in expression?.get_operators_reader() {
-                        self.roots.extend(called(&operator?));
+                        self.in_table.extend(called(&operator?));
                     }
                 }
             }

@@ -17,6 +17,7 @@ pub mod demo;
 pub mod environment;
 pub mod expected;
 pub mod fuzz;
+pub mod imports;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub mod split;
 pub mod suite;
 pub mod synthetic;
 pub mod types;
+pub mod uses;
 pub mod wasm_sysroot;
 pub mod wasm_target;
 pub mod workspace;

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -14,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{bundle, command, npm, on_demand, package_contents, split, types, wasm_target, workspace};
+use crate::{bundle, command, imports, npm, on_demand, package_contents, split, types, uses, wasm_target, workspace};
 
 /// The whole WebAssembly module, for apps that pass it to `init`, and for platforms with a file system.
 pub const MODULE: &str = "weightstream_bg.wasm";
@@ -37,8 +38,14 @@ const FEATURES: [&str; 8] = [
     "--enable-simd",
 ];
 
-/// What is optimised only after the module is split: names must tell functions apart until then.
+/// What is optimised last in the whole module: in the one with names, these must tell functions apart.
 const LAST_PASSES: [&str; 3] = ["--duplicate-function-elimination", "--remove-unused-module-elements", "--strip-debug"];
+
+/// How a part is optimised. Addresses below 1024 are the end of the stack, which only a stack overflow would reach.
+const PASSES_OF_PARTS: [&str; 3] = ["-O3", "--low-memory-unused", "--strip-debug"];
+
+/// The file in the build folder with the calls from the main part to other ones: two names in a line.
+pub const ENTRIES: &str = "entries.txt";
 
 const WASM_OPT_LIMIT: Duration = Duration::from_secs(600);
 
@@ -83,6 +90,8 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     for source in [
         include_str!("package.rs"),
         include_str!("call_graph.rs"),
+        include_str!("imports.rs"),
+        include_str!("uses.rs"),
         include_str!("split.rs"),
         include_str!("../bindgen/src/main.rs"),
     ] {
@@ -97,19 +106,24 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
         return Ok(sizes);
     }
     bind(project, compiled, built)?;
-    // Functions that are called once would become a part of their caller, which is in another part of the module.
-    let not_inlined = split::NOT_INLINED.map(|path| format!("--no-inline=*{path}*"));
-    // A function that is equal to another one could get a name of another part.
-    let whole = ["-O3", "--skip-pass=duplicate-function-elimination"];
-    let arguments: Vec<_> = not_inlined.iter().map(String::as_str).chain(whole).collect();
-    let is_optimised = optimise(project, &built.join(MODULE), &arguments)?;
-    fs::copy(built.join(MODULE), named_module(project))?;
-    split_module(built)?;
-    if is_optimised {
-        for file in [MODULE, MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file)) {
-            optimise(project, &built.join(file), &LAST_PASSES)?;
-        }
-    }
+    split_module(compiled, built)?;
+    let whole = || {
+        let is_optimised =
+            optimise(project, &built.join(MODULE), &["-O3", "--skip-pass=duplicate-function-elimination"])?;
+        fs::copy(built.join(MODULE), named_module(project))?;
+        fs::write(built.join(MODULE), CallGraph::read(&fs::read(built.join(MODULE))?)?.without_names())?;
+        Ok(is_optimised && optimise(project, &built.join(MODULE), &LAST_PASSES)?)
+    };
+    let parts = || {
+        let mut files = [MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file));
+        files.try_for_each(|file| optimise(project, &built.join(file), &PASSES_OF_PARTS).map(drop))
+    };
+    let is_optimised = thread::scope(|scope| {
+        let parts = scope.spawn(parts);
+        let is_optimised: Result<bool> = whole();
+        parts.join().map_err(|_| anyhow::anyhow!("the parts cannot be optimised"))??;
+        is_optimised
+    })?;
     let sizes = measure(built)?;
     if is_optimised {
         fs::write(stamp, serde_json::to_vec(&Stamp { fingerprint, sizes })?)?;
@@ -117,14 +131,15 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     Ok(sizes)
 }
 
-/// Writes the parts of the module, and removes its name section.
-pub fn split_module(built: &Path) -> Result<()> {
-    let named = fs::read(built.join(MODULE))?;
+/// Writes the parts of the module, and a list of the calls between them. `linked` is the file that the compiler wrote.
+pub fn split_module(linked: &Path, built: &Path) -> Result<()> {
+    let split = split::split(&fs::read(linked)?, &fs::read(built.join(MODULE))?)?;
     let files = [MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file));
-    for (file, part) in files.zip(split::split(&named)?) {
+    for (file, part) in files.zip(split.parts) {
         fs::write(built.join(file), part)?;
     }
-    Ok(fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?)
+    let entries: String = split.entries.into_iter().map(|(from, to)| format!("{from} -> {to}\n")).collect();
+    Ok(fs::write(built.join(ENTRIES), entries)?)
 }
 
 /// Describes the files in the build folder.
@@ -167,11 +182,12 @@ pub fn manifest(project: &Project) -> Result<Value> {
 fn compile(project: &Project) -> Result<PathBuf> {
     let mut cargo = cargo_for_module(project)?;
     cargo.env("CARGO_INCREMENTAL", "0"); // incremental compilation makes the module 9 KiB larger
-    command::run(cargo.args(["--profile", "web"]))?;
+    command::run(cargo.args(["--profile", "web", "--", "-C", uses::LINKER_FLAG]))?;
     Ok(project.target.join(TARGET).join("web/weightstream.wasm"))
 }
 
-/// The cargo command that builds the library, by default an rlib, as a module for browsers.
+/// The cargo command that builds the library, by default an rlib, as a module for browsers. A module that is split must
+/// be linked with [`uses::LINKER_FLAG`].
 pub fn cargo_for_module(project: &Project) -> Result<Command> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "js"]);
@@ -184,7 +200,11 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
     }
-    bindgen(project, module, "glue", built)?;
+    fs::create_dir_all(built)?;
+    let without_relocations = built.join("linked.wasm");
+    fs::write(&without_relocations, uses::without_relocations(&fs::read(module)?)?)?;
+    bindgen(project, &without_relocations, "glue", built)?;
+    fs::remove_file(without_relocations)?;
 
     fs::rename(built.join(GLUE_MODULE), built.join(MODULE))?;
     let glue = built.join(bundle::GLUE);
@@ -193,6 +213,9 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
         ensure!(text.contains(pattern), "the glue that wasm-bindgen wrote does not contain `{pattern}`");
         text = text.replace(pattern, replacement);
     }
+    let module = built.join(MODULE);
+    let (shortened, text) = imports::shortened(&fs::read(&module)?, text)?;
+    fs::write(module, shortened)?;
     Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./guard.js\";\n{text}"))?)
 }
 

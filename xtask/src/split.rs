@@ -3,24 +3,31 @@
 //! All parts have the functions of the whole module, with the same numbers, so that no code needs to be changed. A
 //! function whose code is in another part is a call through a slot of the table, which all parts share with the memory
 //! and the globals, or, if this part does not call it, a trap. The main part works alone as long as nothing calls into
-//! the other ones: `weightstream::browser::deferred` guards all entries.
+//! the other ones: `weightstream::browser::deferred` guards all entries. A part also has the constants that only its
+//! functions use, and writes them to the memory when it is instantiated.
+//!
+//! The module is split before it is optimised, so that no function becomes a part of one in another part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 use wasm_encoder::{
-    CodeSection, ConstExpr, ElementSection, Elements, EntityType, ExportKind, ExportSection, Function, FunctionSection,
-    ImportSection, Instruction, Module, RawSection, TableSection,
+    CodeSection, ConstExpr, DataSection, ElementSection, Elements, EntityType, ExportKind, ExportSection, Function,
+    FunctionSection, ImportSection, Instruction, Module, RawSection, TableSection,
 };
-use wasmparser::{CompositeInnerType, FuncType, Parser, Payload, TypeRef, Validator};
+use wasmparser::{
+    CompositeInnerType, DataKind, ElementItems, ElementKind, FuncType, Operator, Parser, Payload, TypeRef, Validator,
+};
 use weightstream::format::formats;
 
 use crate::call_graph::CallGraph;
+use crate::uses::Uses;
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 3] = [
+pub const PARTS: [Part; 6] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -29,8 +36,14 @@ pub const PARTS: [Part; 3] = [
             "weightstream::format::apr::apr1::",
             "weightstream::format::apr::aprn::",
             "weightstream::format::apr::wrapper::",
+            "weightstream::codec::pages::",
             "weightstream::codec::zstd::",
-            "weightstream::loader::dense::<impl weightstream::loader::loaded::Loaded",
+            "weightstream::codec::zstd_seek::",
+            "weightstream::index::sparse::",
+            "weightstream::pipeline::component::check_sparse_indices",
+            "weightstream::loader::transfer::file::ModelFile<S>::fetch_pages",
+            "weightstream::loader::transfer::seek_table::read_table",
+            "weightstream::pipeline::expansion::Expansion::expand",
             "structured_zstd::",
             "minicbor::",
             "twox_hash::",
@@ -50,20 +63,63 @@ pub const PARTS: [Part; 3] = [
             "weightstream::hub::locate",
             "weightstream::hub::request::reply_to",
             "weightstream::js::file::",
+            "weightstream::js::options::signed_digests",
             "weightstream::js::reading::",
             "weightstream::js::tensor_reader::",
             "weightstream::js::view::JsViewReader::",
             "weightstream::js::view::Pieces::",
             "weightstream::js::view::read",
+            "weightstream::loader::transfer::signed::Blocks::",
+            "weightstream::loader::transfer::signed::SignedContent::check",
+            "weightstream::loader::transfer::signed::SignedContent::opened",
+            "weightstream::loader::transfer::signed::SignedContent::part",
             "weightstream::model::finder::",
+            "weightstream::signature::",
             "weightstream::source::files::find_root",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_manifests.wasm",
+        paths: &[
+            "weightstream::format::parse_manifest",
+            "weightstream::format::apr::manifest::",
+            "weightstream::format::safetensors::parse::parse_manifest",
+            "weightstream::index::publication::",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_workers.wasm",
+        paths: &[
+            "weightstream::workers::handle::RunningTask",
+            "weightstream::workers::message::",
+            "weightstream::workers::pool::WorkerPool::check_workers",
+            "weightstream::workers::pool::WorkerPool::recycle",
+            "weightstream::workers::pool::WorkerPool::register_waker",
+            "weightstream::workers::pool::WorkerPool::remove_failed",
+            "weightstream::workers::pool::WorkerPool::start::",
+            "weightstream::workers::pool::WorkerPool::start_monitor",
+            "weightstream::workers::serve::",
+            "weightstream::workers::worker::",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_calls.wasm",
+        paths: &[
+            "weightstream::codec::cast::",
+            "weightstream::codec::dequantize::",
+            "weightstream::loader::prefetch::<impl weightstream::loader::Loader<S>>::prefetch::",
         ],
         has_formats: false,
     },
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 6] = [
+const MAIN_PATHS: [&str; 8] = [
+    "weightstream::index::sparse::<impl ",
+    "weightstream::codec::dequantize::decoder_of",
     "weightstream::codec::zstd::check_lengths",
     "weightstream::cache::key::",
     "weightstream::cache::option::CacheOption::with_observer",
@@ -108,23 +164,31 @@ fn own_path(name: &str) -> &str {
 /// The name of the module whose exports the other parts import.
 const MAIN: &str = "main";
 
-/// Splits a module that has a name section. Returns the main part and then [`PARTS`].
-pub fn split(module: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let graph = CallGraph::read(module)?;
-    let division = graph.division(part_of_function());
-    let whole = Whole::read(module, division)?;
+/// Constants of a part that are this close are written together, with those between them: each write takes 10 bytes.
+const MAX_GAP: u32 = 12;
+
+/// A module that is split.
+pub struct Split {
+    /// The main part and then [`PARTS`].
+    pub parts: Vec<Vec<u8>>,
+    /// The functions of other parts that the main part calls by name, after the functions that call them.
+    pub entries: BTreeSet<(String, String)>,
+}
+
+/// Splits a module that has a name section, which wasm-bindgen made of `linked`.
+pub fn split(linked: &[u8], module: &[u8]) -> Result<Split> {
+    let (mut graph, uses) = (CallGraph::read(module)?, Uses::read(linked)?);
+    graph.add_uses(&uses);
+    let mut division = graph.division(part_of_function());
+    let entries = graph.entries(&division);
+    let homes_of_data = division.homes.split_off(division.homes.len() - uses.symbols.len());
+    let whole = Whole::read(module, division, uses.only_in_parts(&homes_of_data))?;
     let others = (1..=PARTS.len()).map(|part| whole.other_part(module, part));
     let parts: Vec<_> = [whole.main_part(module)].into_iter().chain(others).collect::<Result<_>>()?;
     for part in &parts {
         Validator::new().validate_all(part).context("a part of the module is invalid")?;
     }
-    Ok(parts)
-}
-
-/// The functions of other parts that the main part calls by name, after the functions that call them.
-pub fn entries(module: &[u8]) -> Result<BTreeSet<(String, String)>> {
-    let graph = CallGraph::read(module)?;
-    Ok(graph.entries(&graph.division(part_of_function())))
+    Ok(Split { parts, entries })
 }
 
 fn part_of_function() -> impl Fn(&str) -> Option<usize> {
@@ -132,10 +196,6 @@ fn part_of_function() -> impl Fn(&str) -> Option<usize> {
     let paths: Vec<_> = deferred.map(|format| format!("weightstream::format::{}::", format.name)).collect();
     move |name| part_of(name, &paths)
 }
-
-/// Paths whose functions are called once, and would become a part of their caller, which is in another part.
-pub const NOT_INLINED: [&str; 3] =
-    ["weightstream::format::apr::apr1::", "weightstream::format::apr::aprn::", "weightstream::format::apr::wrapper::"];
 
 /// What the parts are made of.
 struct Whole<'a> {
@@ -154,13 +214,19 @@ struct Whole<'a> {
     slots: BTreeMap<u32, u64>,
     /// The first slot of each part.
     first_slots: Vec<u64>,
+    /// The functions in the first table, by their place.
+    in_table: BTreeMap<u64, u32>,
+    /// The address of each data segment, and its bytes.
+    data: Vec<(u32, &'a [u8])>,
+    /// The addresses of constants that only one of the other parts uses, and the number of the part.
+    moved: Vec<(Range<u32>, usize)>,
     /// The name under which the main part exports the memory to the other parts. It contains the digest of the module,
     /// so that parts of different builds, from a cache, cannot be combined.
     memory_export: String,
 }
 
 impl<'a> Whole<'a> {
-    fn read(module: &'a [u8], division: Division) -> Result<Self> {
+    fn read(module: &'a [u8], division: Division, moved: Vec<(Range<u32>, usize)>) -> Result<Self> {
         let mut whole = Whole {
             types: Vec::new(),
             functions: Vec::new(),
@@ -178,6 +244,9 @@ impl<'a> Whole<'a> {
             homes: division.homes,
             slots: BTreeMap::new(),
             first_slots: Vec::new(),
+            in_table: BTreeMap::new(),
+            data: Vec::new(),
+            moved,
             memory_export: format!("memory_{:.8}", data_encoding::HEXLOWER.encode(&Sha256::digest(module))),
         };
         for payload in Parser::new(0).parse_all(module) {
@@ -220,6 +289,30 @@ impl<'a> Whole<'a> {
                     }
                 }
                 Payload::CodeSectionEntry(body) => whole.bodies.push(body.as_bytes()),
+                Payload::ElementSection(elements) => {
+                    for element in elements {
+                        let element = element?;
+                        let ElementKind::Active { table_index: None | Some(0), offset_expr } = element.kind else {
+                            continue;
+                        };
+                        let start = constant(&offset_expr)?;
+                        let ElementItems::Functions(numbers) = element.items else {
+                            anyhow::bail!("the table has expressions");
+                        };
+                        for (at, number) in (u64::from(start)..).zip(numbers) {
+                            whole.in_table.insert(at, number?);
+                        }
+                    }
+                }
+                Payload::DataSection(data) => {
+                    for segment in data {
+                        let segment = segment?;
+                        let DataKind::Active { memory_index: 0, offset_expr } = segment.kind else {
+                            anyhow::bail!("a data segment is not active");
+                        };
+                        whole.data.push((constant(&offset_expr)?, segment.data));
+                    }
+                }
                 _ => {}
             }
         }
@@ -279,6 +372,9 @@ impl<'a> Whole<'a> {
                 Payload::CodeSectionStart { .. } => {
                     built.section(&self.code(0)?);
                 }
+                Payload::DataSection(_) => {
+                    built.section(&self.data_of_main_part());
+                }
                 Payload::CustomSection(_) | Payload::CodeSectionEntry(_) => {}
                 other => {
                     if let Some((id, range)) = other.as_section() {
@@ -324,6 +420,7 @@ impl<'a> Whole<'a> {
         self.fill_slots(&mut elements, part)?;
         built.section(&elements);
         built.section(&self.code(part)?);
+        built.section(&self.data_of(part));
         Ok(built.finish())
     }
 
@@ -340,7 +437,49 @@ impl<'a> Whole<'a> {
         let mut functions: Vec<u32> = self.slots.keys().filter(here).copied().collect();
         functions.sort_by_key(|number| self.slots.get(number));
         section.active(None, &ConstExpr::i32_const(start as i32), Elements::Functions(functions.into()));
+        if part > 0 {
+            for (place, number) in self.in_table.iter().filter(|(_, number)| here(number)) {
+                let functions = Elements::Functions(vec![*number].into());
+                section.active(None, &ConstExpr::i32_const(*place as i32), functions);
+            }
+        }
         Ok(())
+    }
+
+    /// The data with zeros in place of what other parts have, which wasm-opt then removes.
+    fn data_of_main_part(&self) -> DataSection {
+        let mut section = DataSection::new();
+        for (start, bytes) in &self.data {
+            let mut bytes = bytes.to_vec();
+            for (range, _) in &self.moved {
+                let from = range.start.checked_sub(*start).map(|from| from as usize);
+                let moved = from.and_then(|from| bytes.get_mut(from..from + range.len()));
+                moved.into_iter().for_each(|bytes| bytes.fill(0));
+            }
+            section.active(0, &ConstExpr::i32_const(*start as i32), bytes);
+        }
+        section
+    }
+
+    /// The constants that only this part uses.
+    fn data_of(&self, part: usize) -> DataSection {
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        for (range, _) in self.moved.iter().filter(|(_, of)| *of == part) {
+            match ranges.last_mut().filter(|last| range.start - last.end <= MAX_GAP) {
+                Some(last) => last.end = range.end,
+                None => ranges.push(range.clone()),
+            }
+        }
+        let mut section = DataSection::new();
+        for range in ranges {
+            let bytes = self.data.iter().find_map(|(start, bytes)| {
+                let from = range.start.checked_sub(*start)? as usize;
+                bytes.get(from..from + range.len())
+            });
+            let bytes = bytes.unwrap_or_default().iter().copied();
+            section.active(0, &ConstExpr::i32_const(range.start as i32), bytes);
+        }
+        section
     }
 
     fn code(&self, part: usize) -> Result<CodeSection> {
@@ -376,10 +515,17 @@ impl<'a> Whole<'a> {
     }
 }
 
+fn constant(expression: &wasmparser::ConstExpr) -> Result<u32> {
+    match expression.get_operators_reader().read()? {
+        Operator::I32Const { value } => Ok(value as u32),
+        _ => anyhow::bail!("an address is not a constant"),
+    }
+}
+
 /// Which part has the code of each function, and the calls between the parts.
 pub struct Division {
     /// The part that has the code of each function.
     pub homes: Vec<usize>,
-    /// For each part, its functions that other parts call, or that are in a table.
+    /// For each part, its functions that other parts call by name, or JavaScript.
     pub crossing: Vec<BTreeSet<u32>>,
 }

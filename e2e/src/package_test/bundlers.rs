@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use xtask::split::PARTS;
 use xtask::{command, npm};
 
 use super::TOOL_LIMIT;
@@ -24,7 +25,8 @@ fn vite(app: &Path, tools: &Path) -> Result<()> {
     command::quiet(&mut vite, TOOL_LIMIT)?;
     let assets = fs::read_dir(app.join("vite/assets"))?.collect::<Result<Vec<_>, _>>()?;
     let modules = assets.iter().filter(|asset| asset.path().extension().is_some_and(|e| e == "wasm")).count();
-    ensure!(modules == 4, "vite emits {modules} WebAssembly modules instead of the four parts");
+    let parts = 1 + PARTS.len();
+    ensure!(modules == parts, "vite emits {modules} WebAssembly modules instead of the {parts} parts");
     Ok(())
 }
 

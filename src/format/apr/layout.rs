@@ -2,6 +2,7 @@
 
 use super::head::crc32_before;
 use super::{apr1, aprn, draft, shipped, wrapper};
+use crate::deferred::Code;
 use crate::error::Result;
 use crate::format::checksum::RangeChecksum;
 use crate::format::deferred;
@@ -23,9 +24,9 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         Layout::Draft => draft::parse(window),
         Layout::Shipped => shipped::parse(window),
         // The parsers of the other layouts are deferred.
-        Layout::Wrapper => deferred::check().and_then(|()| wrapper::parse(window)),
-        Layout::Apr1 => deferred::check().and_then(|()| apr1::parse(window)),
-        Layout::Aprn => deferred::check().and_then(|()| aprn::parse(window)),
+        Layout::Wrapper => deferred::check(Code::Formats).and_then(|()| wrapper::parse(window)),
+        Layout::Apr1 => deferred::check(Code::Formats).and_then(|()| apr1::parse(window)),
+        Layout::Aprn => deferred::check(Code::Formats).and_then(|()| aprn::parse(window)),
     }
 }
 

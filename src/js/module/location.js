@@ -135,6 +135,9 @@ export function deferredSources() {
     String(unmoved("weightstream_deferred.wasm") ?? new URL("weightstream_deferred.wasm", import.meta.url)),
     String(unmoved("weightstream_cache.wasm") ?? new URL("weightstream_cache.wasm", import.meta.url)),
     String(unmoved("weightstream_extras.wasm") ?? new URL("weightstream_extras.wasm", import.meta.url)),
+    String(unmoved("weightstream_manifests.wasm") ?? new URL("weightstream_manifests.wasm", import.meta.url)),
+    String(unmoved("weightstream_workers.wasm") ?? new URL("weightstream_workers.wasm", import.meta.url)),
+    String(unmoved("weightstream_calls.wasm") ?? new URL("weightstream_calls.wasm", import.meta.url)),
   ];
 }
 

@@ -7,7 +7,8 @@ afterEach(() => location.setParts({}));
 test("without parts of an entry point, the module and its parts are files beside the script", () => {
   assert.equal(String(location.moduleSource()), new URL("weightstream_main.wasm", import.meta.url).href);
   const names = location.deferredSources().map((url) => url.split("/").pop());
-  assert.deepEqual(names, ["weightstream_deferred.wasm", "weightstream_cache.wasm", "weightstream_extras.wasm"]);
+  const parts = ["deferred", "cache", "extras", "manifests", "workers", "calls"];
+  assert.deepEqual(names, parts.map((part) => `weightstream_${part}.wasm`));
 });
 
 test("the module of an entry point has all parts", () => {

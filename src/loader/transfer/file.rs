@@ -180,7 +180,7 @@ impl<S: Source> ModelFile<S> {
                 Ok(found) => break Ok(found),
                 Err(Stop::Failed(error)) => break Err(self.reject_if_corrupt(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
-                Err(Stop::Deferred) => self.source.host().load_parsers().await?,
+                Err(Stop::Deferred(code)) => self.source.host().load_code(code).await?,
             }
         };
         self.parked.borrow_mut().take_if(|parked| !parked.is_from_start);
@@ -191,7 +191,7 @@ impl<S: Source> ModelFile<S> {
     pub(crate) fn try_parse<T>(&self, parse: impl Fn(&Window) -> Result<T, Stop>) -> Result<Option<T>> {
         match parse(&self.window.borrow()) {
             Ok(found) => Ok(Some(found)),
-            Err(Stop::Need(_) | Stop::Deferred) => Ok(None),
+            Err(Stop::Need(_) | Stop::Deferred(_)) => Ok(None),
             Err(Stop::Failed(error)) => Err(self.reject_if_corrupt(error)),
         }
     }
@@ -199,9 +199,14 @@ impl<S: Source> ModelFile<S> {
     /// Reads a table of page digests, unless it was read already.
     pub(crate) async fn read_pages(self: &Rc<Self>, table: &PageTable) -> Result<()> {
         if self.known_pages(table).is_none() {
-            let pages = self.parse_with(|window| format::page_digests(window, table)).await?;
-            self.pages.borrow_mut().insert(table.at.start, Arc::new(pages));
+            self.fetch_pages(table).boxed_local().await?; // boxed, because it is deferred
         }
+        Ok(())
+    }
+
+    async fn fetch_pages(self: &Rc<Self>, table: &PageTable) -> Result<()> {
+        let pages = self.parse_with(|window| format::page_digests(window, table)).await?;
+        self.pages.borrow_mut().insert(table.at.start, Arc::new(pages));
         Ok(())
     }
 
@@ -372,7 +377,7 @@ impl<S: Source> ModelFile<S> {
                     }
                     None => *checked = true, // the file is shorter than any page
                 },
-                Err(Stop::Deferred) => self.source.host().load_parsers().await?,
+                Err(Stop::Deferred(code)) => self.source.host().load_code(code).await?,
             }
         }
         Ok(())

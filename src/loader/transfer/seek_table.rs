@@ -11,6 +11,8 @@ use crate::loader::transfer::file::ModelFile;
 use crate::source::Source;
 #[cfg(feature = "zstd")]
 use crate::window::{Stop, Window};
+#[cfg(feature = "zstd")]
+use futures::FutureExt;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -34,7 +36,7 @@ impl<S: Source> ModelFile<S> {
         }
         #[cfg(feature = "zstd")]
         if self.may_have_table(component) && self.blocks.lack_table(component, wanted) {
-            let table = self.read_table(component).await?;
+            let table = read_table(self, component).boxed_local().await?; // boxed, because it is deferred
             self.blocks.set_table(component.range.start, table);
         }
         Ok(self.blocks.block_span(component, wanted))
@@ -47,26 +49,26 @@ impl<S: Source> ModelFile<S> {
             && !self.comes_from_start() // all bytes before the table would be read, too
             && component.decoded_length.is_some_and(|length| length > 2 * zstd_seek::FRAME_BYTES)
     }
+}
 
-    /// Reads the seek table at the end of a component; `None` if it has none, or a wrong one.
-    #[cfg(feature = "zstd")]
-    async fn read_table(self: &Rc<Self>, component: &Component) -> Result<Option<Blocks>> {
-        let frames = component.decoded_length.unwrap_or(0).div_ceil(zstd_seek::FRAME_BYTES);
-        let mut length = zstd_seek::table_bytes(frames); // as weightstream writes it
-        loop {
-            let start = component.range.end.saturating_sub(length).max(component.range.start);
-            let read = |window: &Window| -> Result<_, Stop> { Ok(window.get(start..component.range.end)?.to_vec()) };
-            let bytes = self.parse_with(read).await?;
-            let footer = bytes.len().saturating_sub(zstd_seek::FOOTER_BYTES as usize);
-            match zstd_seek::table_length(bytes.get(footer..).unwrap_or_default()) {
-                Some(needed) if needed <= bytes.len() as u64 => {
-                    let table = bytes.get(bytes.len() - needed as usize..).unwrap_or_default();
-                    let frames = zstd_seek::parse(table);
-                    return Ok(frames.and_then(|frames| Blocks::all(component, frames.into_iter())).ok());
-                }
-                Some(needed) if needed <= MAX_TABLE_BYTES && length < needed => length = needed,
-                _ => return Ok(None),
+/// Reads the seek table at the end of a component; `None` if it has none, or a wrong one.
+#[cfg(feature = "zstd")]
+async fn read_table<S: Source>(file: &Rc<ModelFile<S>>, component: &Component) -> Result<Option<Blocks>> {
+    let frames = component.decoded_length.unwrap_or(0).div_ceil(zstd_seek::FRAME_BYTES);
+    let mut length = zstd_seek::table_bytes(frames); // as weightstream writes it
+    loop {
+        let start = component.range.end.saturating_sub(length).max(component.range.start);
+        let read = |window: &Window| -> Result<_, Stop> { Ok(window.get(start..component.range.end)?.to_vec()) };
+        let bytes = file.parse_with(read).await?;
+        let footer = bytes.len().saturating_sub(zstd_seek::FOOTER_BYTES as usize);
+        match zstd_seek::table_length(bytes.get(footer..).unwrap_or_default()) {
+            Some(needed) if needed <= bytes.len() as u64 => {
+                let table = bytes.get(bytes.len() - needed as usize..).unwrap_or_default();
+                let frames = zstd_seek::parse(table);
+                return Ok(frames.and_then(|frames| Blocks::all(component, frames.into_iter())).ok());
             }
+            Some(needed) if needed <= MAX_TABLE_BYTES && length < needed => length = needed,
+            _ => return Ok(None),
         }
     }
 }

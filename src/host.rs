@@ -25,7 +25,7 @@ pub trait Host {
     /// A random number between 0 and 1, for the jitter of retry delays.
     fn random(&self) -> f64;
 
-    /// Loads code that is not part of the program from the start, as in the npm package. By default, nothing is missing.
+    /// Loads code that is not part of the program from the start, as in the npm package. By default, none is missing.
     ///
     /// # Errors
     /// `NETWORK` if the code cannot be loaded.

@@ -49,7 +49,7 @@ fn parse_growing(file: &[u8], length_known: bool, growth: Vec<(Index, usize)>) -
         let needed = match format::parse(&window) {
             Ok(parsed) => return Ok(parsed),
             Err(Stop::Failed(error)) => return Err(error),
-            Err(Stop::Deferred) => panic!("natively, no code is deferred"),
+            Err(Stop::Deferred(_)) => panic!("natively, no code is deferred"),
             Err(Stop::Need(needed)) => needed,
         };
         assert!(!window.missing(&needed).is_empty(), "the parser requested {needed:?}, which the window already has");

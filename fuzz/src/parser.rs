@@ -55,7 +55,7 @@ fn run_parser<T>(file: &[u8], read: impl Fn(&Window) -> Result<T, Stop>) -> Resu
         match read(&window) {
             Ok(read) => return Ok(read),
             Err(Stop::Failed(error)) => return Err(error),
-            Err(Stop::Deferred) => panic!("natively, no code is deferred"),
+            Err(Stop::Deferred(_)) => panic!("natively, no code is deferred"),
             Err(Stop::Need(range)) => {
                 assert!(window.get(range.clone()).is_err(), "the parser requests {range:?}, which it has");
                 let end = range.end.min(file.len() as u64);

@@ -19,7 +19,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A model that is read from a [`ModelSource`] of your own: the calls of [`Model`](crate::Model), on the thread that
-/// opened it. Its futures are not `Send`, and make progress while they are polled; dropping a future stops its requests.
+/// opened it. Its futures are not `Send`, and make progress while they are polled; dropping a future stops its
+/// requests.
 ///
 /// ```
 /// # #[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]

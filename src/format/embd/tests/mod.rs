@@ -52,7 +52,7 @@ proptest! {
             match parse(&window) {
                 Ok(Parsed::File(index)) => break Ok(index),
                 Err(Stop::Failed(error)) => break Err(error.kind),
-                Err(Stop::Deferred) => panic!("natively, no code is deferred"),
+                Err(Stop::Deferred(_)) => panic!("natively, no code is deferred"),
                 Err(Stop::Need(range)) => {
                     prop_assert!(!window.missing(&range).is_empty());
                     let end = (range.end.saturating_add(extra) as usize).min(file.len());

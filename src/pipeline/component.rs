@@ -29,6 +29,7 @@ pub(crate) fn check_indices<B: Buffer>(tensor: &Tensor, components: &[LoadedComp
     }
 }
 
+#[inline(never)] // so that it can be in another part of the npm package's module
 fn check_sparse_indices<B: Buffer>(tensor: &Tensor, components: &[LoadedComponent<B>]) -> Result<()> {
     let lengths: Vec<_> = components.iter().map(|component| component.buffer.byte_length()).collect();
     let mut rows = None;

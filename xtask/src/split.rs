@@ -43,6 +43,7 @@ pub const PARTS: [Part; 6] = [
             "weightstream::pipeline::component::check_sparse_indices",
             "weightstream::loader::transfer::file::ModelFile<S>::fetch_pages",
             "weightstream::loader::transfer::seek_table::read_table",
+            "weightstream::loader::loaded::Loaded<B>::expanded",
             "weightstream::pipeline::expansion::Expansion::expand",
             "structured_zstd::",
             "minicbor::",

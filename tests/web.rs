@@ -13,10 +13,10 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_test::*;
 use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
-use weightstream::internals::source::Source;
 use weightstream::internals::source::fetch::Client;
 use weightstream::internals::source::js_buffer::JsBuffer;
 use weightstream::internals::source::web::WebSource;
+use weightstream::internals::source::{ModelSource, Source};
 use weightstream::{ErrorKind, OpenOptions, Result, RetryPolicy, StreamRequest};
 
 wasm_bindgen_test_configure!(run_in_browser);

@@ -39,7 +39,8 @@ pub async fn load(url: String, cache: JsValue, workers: usize) -> Result<Array, 
     let mut stream = model.stream(StreamRequest::new());
     while let Some(loaded) = stream.next().await {
         let loaded = loaded?;
-        Reflect::set(&tensors, &loaded.name().into(), &loaded.array()?)
+        let bytes: JsValue = loaded.array()?.into();
+        Reflect::set(&tensors, &loaded.name().into(), &bytes)
             .map_err(|_| JsError::new("the object cannot be extended"))?;
     }
     let report = json!({

@@ -197,6 +197,8 @@ globalThis.byDefault = async (url, cores) => {
   for (const value of cores) {
     Object.defineProperty(navigator, "hardwareConcurrency", { value, configurable: true });
     await everything(url, { workers: undefined });
+    // A small model may be loaded before the code of workers; they then start for the next one.
+    await new Promise((resolve) => setTimeout(resolve, 500));
     started.push(received.jobs ?? 0);
   }
   return started;

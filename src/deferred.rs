@@ -16,7 +16,7 @@ pub enum Code {
     Manifests,
     /// Workers that decode and digest: the page's side and theirs.
     Workers,
-    /// What few calls of a loader need: conversions to floats, and `prefetch`.
+    /// What few calls of a loader need: conversions to floats.
     Calls,
 }
 

@@ -178,7 +178,7 @@ impl JsLoader {
     pub fn prefetch(&self, names: Vec<String>) {
         let Some(loader) = self.loader.borrow().clone() else { return };
         let reporter = self.reporter("prefetch");
-        let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>).boxed_local(); // deferred
+        let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>).boxed_local();
         let close_signal = self.close_signal.clone();
         spawn_local(async move {
             let finished = async {

@@ -108,11 +108,7 @@ pub const PARTS: [Part; 6] = [
     },
     Part {
         file: "weightstream_calls.wasm",
-        paths: &[
-            "weightstream::codec::cast::",
-            "weightstream::codec::dequantize::",
-            "weightstream::loader::prefetch::<impl weightstream::loader::Loader<S>>::prefetch::",
-        ],
+        paths: &["weightstream::codec::cast::", "weightstream::codec::dequantize::"],
         has_formats: false,
     },
 ];

@@ -4,32 +4,27 @@
 use burn_nn::LinearConfig;
 use burn_store::ModuleSnapshot;
 use candle_core::{DType, Device};
-use std::sync::Arc;
-use weightstream::internals::native::Reader;
+use weightstream::blocking::Model;
 use weightstream_burn::WeightStore;
-use weightstream_candle::{Request, read_tensors};
+use weightstream_candle::{Request, blocking};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args().nth(1).ok_or("the file is missing")?;
-    let reader = Arc::new(Reader::open(&file)?);
+    let model = Model::open(&file)?;
 
-    let mut bytes = Vec::new();
+    let mut values = Vec::new();
     for name in ["weight", "bias"] {
-        reader.read_pieces(name, "data", &mut |piece| {
-            bytes.extend_from_slice(piece);
-            Ok(())
-        })?;
+        values.extend_from_slice(&model.load(name)?.as_f32()?);
     }
-    let values = bytes.chunks_exact(4).map(|value| f32::from_le_bytes([value[0], value[1], value[2], value[3]]));
-    print_bits("weightstream", values);
+    print_bits("weightstream", values.into_iter());
 
-    let tensors = read_tensors(&reader, Some(DType::F32), &Request::new(&Device::Cpu), &())?;
+    let tensors = blocking::tensors(&model, &Request::new(&Device::Cpu).with_dtype(DType::F32))?;
     let weight = tensors["weight"].flatten_all()?.to_vec1::<f32>()?;
     print_bits("candle", weight.into_iter().chain(tensors["bias"].to_vec1::<f32>()?));
 
-    let shape = reader.tensor("weight")?.shape.clone();
+    let shape = model.tensor("weight")?.shape.clone();
     let mut layer = LinearConfig::new(shape[0] as usize, shape[1] as usize).init(&burn_core::tensor::Device::default());
-    layer.load_from(&mut WeightStore::read(&reader, None)?)?;
+    layer.load_from(&mut WeightStore::read(&model)?)?;
     let weight: Vec<f32> = layer.weight.val().to_data().try_to_vec()?;
     let bias: Vec<f32> = layer.bias.ok_or("the layer has no bias")?.val().to_data().try_to_vec()?;
     print_bits("burn", weight.into_iter().chain(bias));

@@ -93,7 +93,7 @@ fn write_sharded(noise: &mut Noise, folder: &Path) {
 fn write_aprn(noise: &mut Noise, compression: Compression, file: &Path) {
     let length = noise.below(100_000);
     let model = noise.data(length);
-    let options = SaveOptions::new().compression(compression).with_name("naïve ✓").with_quality_score(90);
+    let options = SaveOptions::new().with_compression(compression).with_name("naïve ✓").with_quality_score(90);
     apr_format::save(&model, ModelType::Custom, file, options).unwrap();
     let metadata = json!({ "model_name": "naïve ✓", "quality_score": 90, "model_type": ModelType::Custom as u16 });
     let metadata = metadata.as_object().cloned();

@@ -1,22 +1,23 @@
-//! The parts of the npm package's module that are loaded only when something needs them. `xtask/src/split.rs` splits
-//! the module. Outside of the npm package, no code is deferred.
+//! The parts of the npm package's module that are loaded only when something needs them. `xtask/src/parts.rs`
+//! lists them. Outside of the npm package, no code is deferred.
 
 /// The code of one part of the module, besides the main part, which every page loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package has parts"))]
 pub enum Code {
-    /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and Zstandard.
+    /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and what only these
+    /// have: Zstandard, page digests and sparse tensors.
     Formats,
     /// The persistent cache: its client, its worker and cached sources.
     Cache,
     /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, repositories
-    /// on a hub, and the choice of a model among several files.
+    /// on a hub, signed models, and the choice of a model among several files.
     Extras,
     /// The parsers of manifests.
     Manifests,
     /// Workers that decode and digest: the page's side and theirs.
     Workers,
-    /// What few calls of a loader need: conversions to floats.
+    /// Conversions to floats.
     Calls,
 }
 

@@ -25,6 +25,7 @@ pub(super) struct LocalModel {
 
 impl LocalModel {
     pub(super) fn new(reader: Reader, files: ModelFiles, options: OpenOptions) -> Result<Self> {
+        options.loader.check()?;
         let model = LocalModel { reader, files, options, thread: OnceLock::new() };
         if !model.is_plain() {
             model.thread()?; // it checks the names of pinned files and tensors

@@ -85,7 +85,8 @@ impl OpenOptions {
     }
 
     /// Requests the other files of a model at the URLs that `map` returns for the path in the model, and for the URL
-    /// that the file would otherwise have. A returned URL may be relative to the opened one; `None` keeps the URL.
+    /// that the file would otherwise have. A returned URL may be relative to the opened one; `None` keeps the URL. Takes
+    /// precedence over [`OpenOptions::drop_query`].
     #[must_use]
     pub fn map_part_urls(self, map: impl Fn(&str, &str) -> Result<Option<String>> + Send + Sync + 'static) -> Self {
         OpenOptions { part_urls: Some(Arc::new(map)), ..self }
@@ -99,8 +100,8 @@ impl OpenOptions {
         OpenOptions { same_origin_only: true, ..self }
     }
 
-    /// Maximum number of concurrent connections of one call; 4 by default. A call starts with one and adds more only
-    /// while each addition increases the throughput.
+    /// Maximum number of concurrent connections of one call, at least 1; 4 by default. A call starts with one and adds
+    /// more only while each addition increases the throughput.
     #[must_use]
     pub fn concurrency(mut self, connections: usize) -> Self {
         self.loader.concurrency = connections;

@@ -63,15 +63,14 @@ impl ModelThread {
     /// Starts a thread that opens a model. Dropping the future ends it.
     ///
     /// # Errors
-    /// Those of `open`; `IO` if no thread can be started.
+    /// Those of `open`; `IO` if the thread or its runtime cannot be started.
     pub(super) async fn start<F>(open: F) -> Result<(ModelThread, Arc<ModelIndex>)>
     where
         F: FnOnce() -> LocalBoxFuture<'static, Result<Rc<dyn Served>>> + Send + 'static,
     {
         let (jobs, received) = mpsc::unbounded();
         let (sender, opened) = oneshot::channel();
-        let main = move || run(move || serve(open, sender, received));
-        thread::Builder::new().name("weightstream".to_owned()).spawn(main)?;
+        thread::Builder::new().name("weightstream".to_owned()).spawn(move || run(open, sender, received))?;
         let index = opened.await.unwrap_or_else(|_| Err(lost()))?;
         Ok((ModelThread { jobs }, index))
     }
@@ -161,13 +160,17 @@ where
 }
 
 /// Runs the thread. HTTP requires tokio.
-fn run<F: Future<Output = ()>>(main: impl FnOnce() -> F) {
+fn run<F>(open: F, opened: oneshot::Sender<Result<Arc<ModelIndex>>>, jobs: UnboundedReceiver<Job>)
+where
+    F: FnOnce() -> LocalBoxFuture<'static, Result<Rc<dyn Served>>>,
+{
     #[cfg(feature = "http")]
-    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        runtime.block_on(main()); // otherwise the caller reports that the thread ended
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(serve(open, opened, jobs)),
+        Err(error) => drop(opened.send(Err(error.into()))),
     }
     #[cfg(not(feature = "http"))]
-    super::block_on::block_on(main());
+    super::block_on::block_on(serve(open, opened, jobs));
 }
 
 fn lost() -> Error {

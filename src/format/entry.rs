@@ -101,8 +101,8 @@ impl fmt::Debug for Format {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parser {
     pub(crate) detection: Detection,
-    /// Whether the npm package loads the code of the format only when a file of it is opened. Detection needs no code
-    /// that is deferred: see `xtask/src/split.rs`.
+    /// The part of the npm package's module that has the code of the format, which is loaded when a file of it is
+    /// opened. `None` for the main part, which also has the code of all detection: see `xtask/src/parts.rs`.
     pub(crate) code: Option<Code>,
     /// Reads the header and index. Never allocates more than the size of the file because of a count in it.
     pub(crate) parse: fn(&Window) -> Result<Parsed, Stop>,
@@ -138,7 +138,7 @@ impl Parser {
 }
 
 impl Parser {
-    /// The same parser, whose code is deferred.
+    /// The same parser, whose code is in the part of rare formats.
     #[cfg(any(feature = "aero", feature = "burnpack", feature = "embd", feature = "onnx", feature = "ztensor"))]
     pub(crate) const fn deferred(self) -> Self {
         self.deferred_to(Code::Formats)

@@ -32,7 +32,7 @@ use crate::source::web::WebSource;
 use crate::workers::{PoolHandle, pool};
 use cancel::CloseSignal;
 use failure::failure;
-use futures::future::{self, Either, FutureExt};
+use futures::future::{self, Either};
 use futures::lock::Mutex;
 use futures::stream::{LocalBoxStream, StreamExt, TryStreamExt};
 use js_sys::{Array, Function, Promise};
@@ -178,11 +178,10 @@ impl JsLoader {
     pub fn prefetch(&self, names: Vec<String>) {
         let Some(loader) = self.loader.borrow().clone() else { return };
         let reporter = self.reporter("prefetch");
-        let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>).boxed_local();
+        let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>);
         let close_signal = self.close_signal.clone();
         spawn_local(async move {
             let finished = async {
-                deferred::load(Code::Calls).await?; // otherwise, `load_tensor` loads the tensors
                 work.await;
                 Ok(())
             };

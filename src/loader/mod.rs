@@ -149,9 +149,10 @@ impl<S: ModelSource> Loader<S> {
     /// Reads the header and index of the file, or the manifest. Takes one or two requests, whatever the model's size.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a file of an unknown format; those of [`ModelSource::located`]; errors of the source and
-    /// of the format's parser.
+    /// `INVALID_ARGUMENT` for an invalid option; `UNSUPPORTED` for a file of an unknown format; those of
+    /// [`ModelSource::located`]; errors of the source and of the format's parser.
     pub async fn open(source: S, options: Options) -> Result<Self> {
+        options.check()?;
         let source = source.located().await?;
         let stats = Rc::new(Stats::default());
         let file = ModelFile::new(source, Rc::clone(&stats), options.retry);

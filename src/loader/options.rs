@@ -1,5 +1,6 @@
 //! Options of a loader.
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::loader::digests::Digests;
 use crate::loader::signed_digests::SignedDigests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
@@ -39,6 +40,20 @@ impl Options {
         with_digests digests: Digests;
         with_signature signature: Option<SignedDigests>;
         with_retry retry: RetryPolicy;
+    }
+}
+
+impl Options {
+    /// Checks the values, before anything is opened.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a value that no load can work with.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.concurrency == 0 {
+            let error = Error::new(ErrorKind::InvalidArgument, "`concurrency` is 0, so that nothing can be requested");
+            return Err(error.advise("Choose 1 or more, or leave it out."));
+        }
+        Ok(())
     }
 }
 

@@ -104,18 +104,24 @@ impl FileBytes {
             parsed => return Ok((self, parsed)),
         };
         assembly::check_packed(part).map_err(|e| e.in_file(&self.name))?;
-        let decoded = self.decode(&component).map_err(|e| e.in_file(&self.name))?;
+        let decoded = self.decode(&component, None).map_err(|e| e.in_file(&self.name))?;
+        let decoded = decoded.buffer.unwrap_or_default();
         let packed = Some((self.byte_length(), component.range.end - component.range.start));
         let unpacked = FileBytes { storage: Storage::Memory(Arc::new(decoded)), packed, ..self };
         let parsed = unpacked.parse(format::parse)?;
         Ok((unpacked, parsed))
     }
 
-    /// Decodes the component that is the whole file.
-    fn decode(&self, component: &Component) -> Result<Vec<u8>> {
-        let mut job = Job::<Vec<u8>>::new(Task::whole(component), None)?;
-        self.storage.read_pieces(&component.range, &mut |piece| job.push(piece))?;
-        Ok(job.finish()?.buffer.unwrap_or_default())
+    /// Decodes and verifies a component, also with the digests of the pages that contain it.
+    fn decode(&self, component: &Component, pages: Option<ComponentPages>) -> Result<Received<Vec<u8>>> {
+        let mut job = Job::new(Task::whole(component), None)?;
+        let mut read = component.range.clone();
+        if let Some(ComponentPages { checker, around }) = pages {
+            job = job.with_pages(checker, &around, read);
+            read = around;
+        }
+        self.storage.read_pieces(&read, &mut |piece| job.push(piece))?;
+        job.finish()
     }
 
     /// Runs a parser over the file. Reads only the bytes that the parser needs from disk.
@@ -201,16 +207,7 @@ impl TensorFile {
 
     /// Decodes and verifies a component. Returns its bytes and the algorithm that they were verified with.
     pub(super) fn load(&self, component: &Component) -> Result<(Vec<u8>, Option<Algorithm>)> {
-        let mut job = Job::<Vec<u8>>::new(Task::whole(component), None)?;
-        let read = match self.pages(component)? {
-            None => component.range.clone(),
-            Some((checker, read)) => {
-                job = job.with_pages(checker, &read, component.range.clone());
-                read
-            }
-        };
-        self.bytes.storage.read_pieces(&read, &mut |piece| job.push(piece))?;
-        let Received { buffer, verified, .. } = job.finish()?;
+        let Received { buffer, verified, .. } = self.bytes.decode(component, self.pages(component)?)?;
         Ok((buffer.unwrap_or_default(), verified))
     }
 
@@ -223,12 +220,7 @@ impl TensorFile {
         tap: &mut dyn FnMut(u64, &[u8]),
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<Algorithm>> {
-        let mut pipeline = Pipeline::new(&Task { conversion, ..Task::whole(component) })?;
-        let mut read = component.range.clone();
-        if let Some((checker, pages)) = self.pages(component)? {
-            pipeline = pipeline.with_pages(checker, &pages, read);
-            read = pages;
-        }
+        let (mut pipeline, read) = self.pipeline(component, conversion)?;
         let mut at = read.start;
         self.bytes.storage.read_pieces(&read, &mut |piece| {
             tap(at, piece);
@@ -238,11 +230,40 @@ impl TensorFile {
         Ok(pipeline.finish()?.verified)
     }
 
-    /// The digests of the pages that contain a component without a digest of its own, and the range of these pages.
-    fn pages(&self, component: &Component) -> Result<Option<(PageChecker, Range<u64>)>> {
+    /// Verifies a raw component where its bytes are. They stay in memory, unlike with [`TensorFile::read`].
+    ///
+    /// # Errors
+    /// `CHECKSUM`; `FORMAT` for an invalid value; `INTERNAL` for a file on disk.
+    pub(super) fn check_in_place(&self, component: &Component) -> Result<()> {
+        let (mut pipeline, read) = self.pipeline(component, None)?;
+        let on_disk = || Error::new(ErrorKind::Internal, "a file on disk has no bytes in memory");
+        pipeline.push(self.bytes.storage.borrow(&read)?.ok_or_else(on_disk)?, &mut |_| Ok(()))?;
+        pipeline.finish().map(drop)
+    }
+
+    /// The pipeline of a whole component, and the range of the file that it takes.
+    fn pipeline(&self, component: &Component, conversion: Option<Conversion>) -> Result<(Pipeline, Range<u64>)> {
+        let pipeline = Pipeline::new(&Task { conversion, ..Task::whole(component) })?;
+        Ok(match self.pages(component)? {
+            Some(ComponentPages { checker, around }) => {
+                (pipeline.with_pages(checker, &around, component.range.clone()), around)
+            }
+            None => (pipeline, component.range.clone()),
+        })
+    }
+
+    /// The pages that contain a component without a digest of its own.
+    fn pages(&self, component: &Component) -> Result<Option<ComponentPages>> {
         let Some(table) = component.checking_pages(true) else { return Ok(None) };
         let pages = self.bytes.parse(|window| format::page_digests(window, table))?;
         let around = pages.around(&component.range);
-        Ok(Some((PageChecker::new(Arc::new(pages)), around)))
+        Ok(Some(ComponentPages { checker: PageChecker::new(Arc::new(pages)), around }))
     }
+}
+
+/// The pages that contain a component.
+struct ComponentPages {
+    checker: PageChecker,
+    /// Their range in the file.
+    around: Range<u64>,
 }

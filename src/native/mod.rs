@@ -119,7 +119,7 @@ impl Reader {
         Reader::from_shared(files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))))
     }
 
-    /// Like [`Reader::from_bytes`], with contents that are used elsewhere, too.
+    /// Like [`Reader::from_bytes`], but shares the contents with other readers.
     pub(crate) fn from_shared(files: impl Iterator<Item = (String, Arc<Vec<u8>>)>) -> Result<Reader> {
         let mut files = files.map(|(name, bytes)| FileBytes::in_memory(name, bytes));
         let first = files.next().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
@@ -361,7 +361,7 @@ impl Reader {
 fn check(file: &TensorFile, component: &Component) -> Result<Cached> {
     let is_in_place = component.encoding == Encoding::Raw && file.bytes.storage.in_memory().is_some();
     match is_in_place {
-        true => file.read(component, None, &mut |_, _| (), &mut |_| Ok(())).map(|_| Cached::InPlace),
+        true => file.check_in_place(component).map(|()| Cached::InPlace),
         false => file.load(component).map(|(decoded, _)| Cached::Decoded(decoded)),
     }
 }

@@ -227,3 +227,13 @@ fn a_model_is_converted_and_extracted() {
     let extracted = extract_npy(&model, "floats", folder.path("f.npy"), &ExtractOptions::new()).unwrap();
     assert_eq!(extracted.shape, [4, 2]);
 }
+
+#[test]
+fn refuses_to_load_over_no_connection() {
+    let folder = folder();
+    let path = folder.path("m.safetensors");
+    let options = || OpenOptions::new().concurrency(0);
+    for error in [options().open_blocking(&path).unwrap_err(), block_on(options().open(&path)).unwrap_err()] {
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
+    }
+}

@@ -32,6 +32,7 @@ pub mod package;
 pub mod package_contents;
 pub mod packaged;
 pub mod parallel;
+pub mod parts;
 pub mod project;
 pub mod public_names;
 #[cfg(test)]

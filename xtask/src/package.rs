@@ -13,6 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::call_graph::CallGraph;
+use crate::parts::PARTS;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{bundle, command, imports, npm, on_demand, package_contents, split, types, uses, wasm_target, workspace};
@@ -92,6 +93,7 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
         include_str!("call_graph.rs"),
         include_str!("imports.rs"),
         include_str!("uses.rs"),
+        include_str!("parts.rs"),
         include_str!("split.rs"),
         include_str!("../bindgen/src/main.rs"),
     ] {
@@ -115,7 +117,7 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
         Ok(is_optimised && optimise(project, &built.join(MODULE), &LAST_PASSES)?)
     };
     let parts = || {
-        let mut files = [MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file));
+        let mut files = [MAIN].into_iter().chain(PARTS.iter().map(|part| part.file));
         files.try_for_each(|file| optimise(project, &built.join(file), &PASSES_OF_PARTS).map(drop))
     };
     let is_optimised = thread::scope(|scope| {
@@ -134,7 +136,7 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
 /// Writes the parts of the module, and a list of the calls between them. `linked` is the file that the compiler wrote.
 pub fn split_module(linked: &Path, built: &Path) -> Result<()> {
     let split = split::split(&fs::read(linked)?, &fs::read(built.join(MODULE))?)?;
-    let files = [MAIN].into_iter().chain(split::PARTS.iter().map(|part| part.file));
+    let files = [MAIN].into_iter().chain(PARTS.iter().map(|part| part.file));
     for (file, part) in files.zip(split.parts) {
         fs::write(built.join(file), part)?;
     }

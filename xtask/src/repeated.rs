@@ -8,7 +8,8 @@ use weightstream::Dtype;
 use weightstream::internals::hub::Hub;
 use weightstream::internals::index::{Algorithm, Digest};
 
-use crate::{sources, split};
+use crate::parts::PARTS;
+use crate::sources;
 
 /// Constants in Rust, and in JavaScript.
 const CONSTANTS: [[&str; 4]; 6] = [
@@ -33,7 +34,7 @@ fn scripts_number_the_parts_of_the_module_as_they_are_split() {
     let location = read("src/js/module/location.js");
     let (_, list) = location.split_once("export function deferredSources").unwrap();
     let mut rest = list;
-    for part in split::PARTS {
+    for part in PARTS {
         rest = rest.split_once(&format!("new URL(\"{}\", import.meta.url)", part.file)).expect(part.file).1;
     }
     let code = read("src/deferred.rs");

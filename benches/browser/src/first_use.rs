@@ -14,8 +14,9 @@ use crate::nginx::Nginx;
 use crate::report::Row;
 use crate::throttle::{MOBILE, ThrottledProxy};
 use e2e::chromium::Chromium;
+use xtask::package;
+use xtask::parts::PARTS;
 use xtask::project::Project;
-use xtask::{package, split};
 
 /// The name of the case on the command line.
 pub(super) const NAME: &str = "first-use";
@@ -112,7 +113,7 @@ fn compress(package: &Path, app: &Path) -> Result<()> {
         let name = file.file_name().into_string().map_err(|name| anyhow!("{} is not UTF-8", name.display()))?;
         let is_shared_script = name.starts_with("weightstream.shared.");
         is_shared |= is_shared_script;
-        let is_part = name == package::MAIN || split::PARTS.iter().any(|part| part.file == name);
+        let is_part = name == package::MAIN || PARTS.iter().any(|part| part.file == name);
         if is_part || is_shared_script || ["weightstream.js", "weightstream.worker.js"].contains(&&*name) {
             fs::write(app.join(name), package::brotli(&fs::read(file.path())?)?)?;
         }

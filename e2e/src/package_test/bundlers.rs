@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use xtask::split::PARTS;
+use xtask::parts::PARTS;
 use xtask::{command, npm};
 
 use super::TOOL_LIMIT;

@@ -14,8 +14,8 @@ use super::{IN_THE_PAGE, NativeResult, compare};
 use crate::engine::Engine;
 use crate::failures;
 use crate::webdriver::Browser;
+use xtask::parts::PARTS;
 use xtask::project::Project;
-use xtask::split;
 
 /// The fixtures that need more than the main part, one in a line.
 const SNAPSHOT: &str = "tests/package/needs_more_than_the_main_part.txt";
@@ -34,7 +34,7 @@ pub(super) fn test(
     for file in fs::read_dir(package)? {
         let path = file?.path();
         let name = path.file_name().context("a file without a name")?;
-        if path.is_file() && !split::PARTS.iter().any(|part| *part.file == *name) {
+        if path.is_file() && !PARTS.iter().any(|part| *part.file == *name) {
             fs::copy(&path, main_part.path().join(name))?;
         }
     }

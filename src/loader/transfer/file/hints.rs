@@ -1,4 +1,4 @@
-//! What a cache is told about the bytes of a file.
+//! Passes digests and ranges of a file to its source, which may have a cache.
 
 use super::ModelFile;
 use crate::index::{Component, ComponentDigest, Digest};

@@ -1,0 +1,142 @@
+//! The parts of the package's module, and which code belongs to each.
+
+use weightstream::format::formats;
+
+/// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
+pub const PARTS: [Part; 6] = [
+    Part {
+        file: "weightstream_deferred.wasm",
+        paths: &[
+            "weightstream::values::cbor::",
+            "weightstream::values::msgpack::",
+            "weightstream::format::apr::apr1::",
+            "weightstream::format::apr::aprn::",
+            "weightstream::format::apr::wrapper::",
+            "weightstream::codec::pages::",
+            "weightstream::codec::zstd::",
+            "weightstream::codec::zstd_seek::",
+            "weightstream::index::sparse::",
+            "weightstream::pipeline::component::check_sparse_indices",
+            "weightstream::loader::transfer::file::ModelFile<S>::fetch_pages",
+            "weightstream::loader::transfer::seek_table::read_table",
+            "weightstream::loader::loaded::Loaded<B>::expanded",
+            "weightstream::pipeline::expansion::Expansion::expand",
+            "structured_zstd::",
+            "minicbor::",
+            "twox_hash::",
+            "rmp::",
+        ],
+        has_formats: true,
+    },
+    Part {
+        file: "weightstream_cache.wasm",
+        paths: &["weightstream::cache::", "weightstream::source::cached::", "weightstream::js::cached_files::"],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_extras.wasm",
+        paths: &[
+            "weightstream::hub::listing::",
+            "weightstream::hub::locate",
+            "weightstream::hub::request::reply_to",
+            "weightstream::js::file::",
+            "weightstream::js::options::signed_digests",
+            "weightstream::js::reading::",
+            "weightstream::js::tensor_reader::",
+            "weightstream::js::view::JsViewReader::",
+            "weightstream::js::view::Pieces::",
+            "weightstream::js::view::read",
+            "weightstream::loader::transfer::signed::Blocks::",
+            "weightstream::loader::transfer::signed::SignedContent::check",
+            "weightstream::loader::transfer::signed::SignedContent::opened",
+            "weightstream::loader::transfer::signed::SignedContent::part",
+            "weightstream::model::finder::",
+            "weightstream::signature::",
+            "weightstream::source::files::find_root",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_manifests.wasm",
+        paths: &[
+            "weightstream::format::parse_manifest",
+            "weightstream::format::apr::manifest::",
+            "weightstream::format::safetensors::parse::parse_manifest",
+            "weightstream::index::publication::",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_workers.wasm",
+        paths: &[
+            "weightstream::workers::handle::RunningTask",
+            "weightstream::workers::message::",
+            "weightstream::workers::pool::WorkerPool::check_workers",
+            "weightstream::workers::pool::WorkerPool::recycle",
+            "weightstream::workers::pool::WorkerPool::register_waker",
+            "weightstream::workers::pool::WorkerPool::remove_failed",
+            "weightstream::workers::pool::WorkerPool::start::",
+            "weightstream::workers::pool::WorkerPool::start_monitor",
+            "weightstream::workers::serve::",
+            "weightstream::workers::worker::",
+        ],
+        has_formats: false,
+    },
+    Part {
+        file: "weightstream_calls.wasm",
+        paths: &["weightstream::codec::cast::", "weightstream::codec::dequantize::"],
+        has_formats: false,
+    },
+];
+
+/// Code below these paths that is called before the part is loaded.
+const MAIN_PATHS: [&str; 8] = [
+    "weightstream::index::sparse::<impl ",
+    "weightstream::codec::dequantize::decoder_of",
+    "weightstream::codec::zstd::check_lengths",
+    "weightstream::cache::key::",
+    "weightstream::cache::option::CacheOption::with_observer",
+    "weightstream::cache::user_cache::UserCache::new",
+    "weightstream::source::cached::key_function::",
+    "weightstream::source::cached::report::Report::",
+];
+
+/// Functions of deferred formats that detection calls.
+const DETECTION: [&str; 2] = ["::recognises", "::is_manifest"];
+
+/// A part of the module.
+pub struct Part {
+    /// The name of its file.
+    pub file: &'static str,
+    paths: &'static [&'static str],
+    /// Whether the deferred formats belong to it.
+    has_formats: bool,
+}
+
+/// Tells in which part the code of a function must be, by its name; `None` for the part that calls it.
+pub fn part_of_function() -> impl Fn(&str) -> Option<usize> {
+    let deferred = formats().iter().filter(|format| format.is_deferred());
+    let paths: Vec<_> = deferred.map(|format| format!("weightstream::format::{}::", format.name)).collect();
+    move |name| part_of(name, &paths)
+}
+
+/// The number of the part that must have the code of a function, `None` for the part that calls it.
+fn part_of(name: &str, formats: &[String]) -> Option<usize> {
+    // The compiler merges equal functions, of which only one keeps its name. Those that drop a value, import something
+    // from JavaScript or convert its values are equal for many types, so they are where they are called.
+    let is_shared = ["core::ptr::drop_in_place", "__wbg_", "wasm_bindgen::"].iter().any(|path| name.contains(path));
+    let name = (!is_shared).then(|| own_path(name))?;
+    if MAIN_PATHS.iter().any(|path| name.starts_with(path)) {
+        return Some(0);
+    }
+    let part = PARTS.iter().position(|part| {
+        let is_format = || part.has_formats && formats.iter().any(|path| name.starts_with(path));
+        part.paths.iter().any(|path| name.starts_with(path)) || is_format()
+    })?;
+    Some(if DETECTION.iter().any(|name_end| name.contains(name_end)) { 0 } else { part + 1 })
+}
+
+/// The path of a function, or of the type whose trait it implements.
+fn own_path(name: &str) -> &str {
+    name.trim_start_matches(['<', '&'])
+}

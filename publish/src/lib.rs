@@ -32,7 +32,7 @@ mod record;
 mod source_digest;
 mod upload;
 
-pub use download::{DownloadOptions, Downloaded, download, download_with};
+pub use download::{DownloadOptions, Downloaded, download, download_from};
 pub use options::{PublishOptions, Share};
 
 use destination::Destination;

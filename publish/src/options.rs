@@ -5,7 +5,7 @@ use weightstream::internals::write::{ConvertOptions, TensorOrder};
 use weightstream::{Error, ErrorKind, Result};
 
 /// How to publish a model.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct PublishOptions {
     /// How to convert it. By default, to APR, in the order in which a model computes, in files of at most 24 MiB: below
@@ -40,6 +40,15 @@ pub enum Share {
     },
     /// Only the entry, from the records of all files.
     Merge,
+}
+
+/// Headers may be secrets, and are left out.
+impl std::fmt::Debug for PublishOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("PublishOptions");
+        shown.field("convert", &self.convert).field("share", &self.share).field("previous", &self.previous);
+        shown.field("replace_foreign", &self.replace_foreign).finish_non_exhaustive()
+    }
 }
 
 impl Default for PublishOptions {

@@ -85,8 +85,8 @@ impl OpenOptions {
     }
 
     /// Requests the other files of a model at the URLs that `map` returns for the path in the model, and for the URL
-    /// that the file would otherwise have. A returned URL may be relative to the opened one; `None` keeps the URL. Takes
-    /// precedence over [`OpenOptions::drop_query`].
+    /// that the file would otherwise have. A returned URL may be relative to the opened one; `None` keeps the URL.
+    /// Takes precedence over [`OpenOptions::drop_query`].
     #[must_use]
     pub fn map_part_urls(self, map: impl Fn(&str, &str) -> Result<Option<String>> + Send + Sync + 'static) -> Self {
         OpenOptions { part_urls: Some(Arc::new(map)), ..self }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::{Error, ErrorKind};
 use weightstream_publish::object::ObjectSource;
-use weightstream_publish::{DownloadOptions, Downloaded, download_with};
+use weightstream_publish::{DownloadOptions, Downloaded, download_from};
 
 /// Downloads a model that `publish` has published, or updates a folder to another revision of it.
 ///
@@ -49,8 +49,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     watch_signals(&interrupted).map_err(Error::from)?;
     let bar = Bar::cancelled_by("downloading", Arc::clone(&interrupted));
     let downloaded = match model::is_object(url) {
-        true => ObjectSource::new(url).and_then(|source| download_with(source, folder, &options, &bar)),
-        false => http.source(url, &headers).and_then(|source| download_with(source, folder, &options, &bar)),
+        true => ObjectSource::new(url).and_then(|source| download_from(source, folder, &options, &bar)),
+        false => http.source(url, &headers).and_then(|source| download_from(source, folder, &options, &bar)),
     };
     drop(bar);
     let Downloaded { entry, file_count, existing_files, byte_length, received_bytes, copied_bytes, .. } =

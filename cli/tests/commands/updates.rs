@@ -11,7 +11,7 @@ use weightstream::internals::native::Reader;
 use weightstream::internals::progress::Progress;
 use weightstream::internals::source::http::HttpSource;
 use weightstream_cli::serve::{Running, Server};
-use weightstream_publish::{Downloaded, download};
+use weightstream_publish::{DownloadOptions, Downloaded, download_from};
 
 const LAYER_BYTES: usize = 4 << 20;
 const LAYERS: usize = 4;
@@ -56,7 +56,7 @@ fn publish_next(folder: &Folder, change: impl FnOnce(&mut Model)) {
 
 fn update(folder: &Folder, server: &Running) -> Downloaded {
     let entry = HttpSource::new(&format!("{}/model.apr", server.url()), &[]).unwrap();
-    let downloaded = download(entry, &folder.path("copy"), &()).unwrap();
+    let downloaded = download_from(entry, &folder.path("copy"), &DownloadOptions::default(), &()).unwrap();
     let content = |path| {
         let reader = Reader::open(path).unwrap();
         let bytes = |name: &str| {
@@ -175,7 +175,13 @@ fn a_download_can_be_interrupted_while_no_bytes_arrive() {
     let folder = Folder::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // connections are accepted, and nothing is sent
     let url = format!("http://{}/model.apr", silent.local_addr().unwrap());
-    let error = download(HttpSource::new(&url, &[]).unwrap(), &folder.path("copy"), &Cancelled).unwrap_err();
+    let error = download_from(
+        HttpSource::new(&url, &[]).unwrap(),
+        &folder.path("copy"),
+        &DownloadOptions::default(),
+        &Cancelled,
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("the download was interrupted"), "{error}");
 }
 

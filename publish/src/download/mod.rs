@@ -4,6 +4,7 @@
 mod assembly;
 mod folder;
 
+use crate::object::ObjectSource;
 use assembly::Assembly;
 use folder::Folder;
 use std::ops::Range;
@@ -12,21 +13,39 @@ use tokio::runtime::Builder;
 use weightstream::internals::format::{self, MAX_MANIFEST_BYTES};
 use weightstream::internals::http::block_on;
 use weightstream::internals::loader::RemoteFile;
+use weightstream::internals::location::is_object;
 use weightstream::internals::progress::Progress;
 use weightstream::internals::publication::{Publication, part_path};
 use weightstream::internals::retry::RetryPolicy;
+use weightstream::internals::source::http::HttpSource;
 use weightstream::internals::source::{Buffer, ModelSource};
 use weightstream::{Error, ErrorKind, Result};
 
 /// How to download a model.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct DownloadOptions {
     /// Whether files in the folder that no earlier revision lists are replaced. Otherwise they are errors.
     pub replace_foreign: bool,
+    /// Headers (name and value) of requests to the origin of an http(s) URL. They are sent to no other origin.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Headers may be secrets, and are left out.
+impl std::fmt::Debug for DownloadOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DownloadOptions").field("replace_foreign", &self.replace_foreign).finish_non_exhaustive()
+    }
 }
 
 impl DownloadOptions {
+    /// Sets [`headers`](Self#structfield.headers).
+    #[must_use]
+    pub fn with_headers(mut self, headers: Vec<(String, String)>) -> Self {
+        self.headers = headers;
+        self
+    }
+
     /// Sets [`replace_foreign`](Self#structfield.replace_foreign).
     #[must_use]
     pub fn with_replace_foreign(mut self, replace_foreign: bool) -> Self {
@@ -53,25 +72,45 @@ pub struct Downloaded {
     pub copied_bytes: u64,
 }
 
-/// Downloads the model of an entry that [`publish`](super::publish) has written into `folder`, which is created if it
-/// does not exist. Every file is compared with its SHA-256. The entry is written last. Files of earlier revisions are
-/// not deleted. Only files that the entry of an earlier revision lists are replaced. The files are regular files of
-/// models in the folder: no hidden ones, none that can be executed, and none in folders that are symbolic links.
+/// Downloads the model of the entry at `url`, which [`publish`](super::publish) has written, into `folder`, which is
+/// created if it does not exist. The URL is one of http(s) or of an object store, such as `s3://bucket/model.apr`. Every
+/// file is compared with its SHA-256. The entry is written last. Files of earlier revisions are not deleted. Only files
+/// that the entry of an earlier revision lists are replaced. The files are regular files of models in the folder: no
+/// hidden ones, none that can be executed, and none in folders that are symbolic links.
 ///
 /// An interrupted call has kept complete files; the next one downloads the others.
 ///
 /// # Errors
-/// Those of the source; `INVALID_ARGUMENT` if the file is not such an entry, or if it lists files that are not written;
-/// `CHECKSUM` if a file has another digest than the entry states; `IO`, also if `progress` cancels.
-pub fn download<S: ModelSource>(entry: S, folder: &Path, progress: &dyn Progress) -> Result<Downloaded> {
-    download_with(entry, folder, &DownloadOptions::default(), progress)
+/// Those of the requests; `INVALID_ARGUMENT` if the file is not such an entry, if it lists files that are not written,
+/// or for headers with a URL of an object store; `CHECKSUM` if a file has another digest than the entry states; `IO`.
+///
+/// ```no_run
+/// use weightstream_publish::{DownloadOptions, download};
+///
+/// # fn main() -> weightstream::Result<()> {
+/// let downloaded = download("https://example.org/model.apr", "models", &DownloadOptions::default())?;
+/// println!("{} bytes received", downloaded.received_bytes);
+/// # Ok(())
+/// # }
+/// ```
+pub fn download(url: &str, folder: impl AsRef<Path>, options: &DownloadOptions) -> Result<Downloaded> {
+    let folder = folder.as_ref();
+    if !is_object(url) {
+        return download_from(HttpSource::new(url, &options.headers)?, folder, options, &());
+    }
+    if !options.headers.is_empty() {
+        let what = "headers apply only to http(s) URLs, not to those of object stores";
+        return Err(Error::new(ErrorKind::InvalidArgument, what).in_file(url));
+    }
+    download_from(ObjectSource::new(url)?, folder, options, &())
 }
 
-/// Like [`download`], with options.
+/// Like [`download`], from any source. Headers are up to the source.
 ///
 /// # Errors
-/// Those of [`download`].
-pub fn download_with<S: ModelSource>(
+/// Those of [`download`], and of the source; `IO` if `progress` cancels.
+#[doc(hidden)]
+pub fn download_from<S: ModelSource>(
     entry: S,
     folder: &Path,
     options: &DownloadOptions,

@@ -10,10 +10,10 @@ use std::path::Path;
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::http::HttpSource;
 use weightstream::{ErrorKind, Result};
-use weightstream_publish::{DownloadOptions, Downloaded, download, download_with};
+use weightstream_publish::{DownloadOptions, Downloaded, download, download_from};
 
 fn from(server: &Server, entry: &str, folder: &Path) -> Result<Downloaded> {
-    download(HttpSource::new(&server.url(entry), &[]).unwrap(), folder, &())
+    download(&server.url(entry), folder, &DownloadOptions::default())
 }
 
 /// An entry that lists files of three bytes.
@@ -91,7 +91,7 @@ fn files_of_others_are_replaced_only_on_request() {
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
         assert_eq!(fs::read(out.join(name)).unwrap(), b"mine");
         let source = HttpSource::new(&server.url("/model.apr"), &[]).unwrap();
-        download_with(source, &out, &DownloadOptions::default().with_replace_foreign(true), &()).unwrap();
+        download_from(source, &out, &DownloadOptions::default().with_replace_foreign(true), &()).unwrap();
         assert_eq!(files(&out), files(&folder.path("published")));
     }
 }
@@ -139,4 +139,12 @@ fn links_are_not_followed_and_nothing_can_be_executed() {
     let error = from(&server, "/model.apr", &out).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
     assert_eq!(fs::read(other.join("m.apr")).unwrap(), b"old");
+}
+
+#[test]
+fn headers_are_not_ignored_by_stores() {
+    let folder = Folder::new();
+    let options = DownloadOptions::default().with_headers(vec![("x-key".to_owned(), "1".to_owned())]);
+    let error = download("s3://bucket/model.apr", folder.path("copy"), &options).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
 }

@@ -7,8 +7,7 @@ use weightstream::ErrorKind;
 use weightstream::internals::format::{aero, safetensors};
 use weightstream::internals::loader::Options;
 use weightstream::internals::native::{Reader, RemoteReader};
-use weightstream::internals::source::http::HttpSource;
-use weightstream_publish::{PublishOptions, Published, download};
+use weightstream_publish::{DownloadOptions, PublishOptions, Published, download};
 
 /// Characters with a meaning in URLs, in shells, or in the rules of stores.
 const ODD: &str = "~a [1] {2} #3 %41 %2F? * + & = @ ; ' \" < > | ^ ` é 模型";
@@ -62,7 +61,7 @@ fn a_name_is_encoded_in_the_same_way_by_uploads_and_readers() {
     let entry = publish_at(&folder, &url, &options()).unwrap().entry.unwrap();
     assert_eq!(entry, url);
     publish_at(&folder, &url, &options().with_previous(Some(entry.clone()))).unwrap();
-    download(HttpSource::new(&entry, &[]).unwrap(), &folder.path("copy"), &()).unwrap();
+    download(&entry, folder.path("copy"), &DownloadOptions::default()).unwrap();
     let requests = server.requests();
     for method in ["PUT", "GET"] {
         assert!(requests.iter().any(|request| request.method == method), "{requests:?}");
@@ -125,7 +124,7 @@ fn odd_names_survive_a_server_and_a_download() {
         let again = publish_at(&folder, &url, &options.clone().with_previous(Some(entry.clone()))).unwrap();
         assert_eq!((again.sent_files, again.warnings), (0, Vec::new()));
         let copy = folder.path("copy");
-        let downloaded = download(HttpSource::new(&entry, &[]).unwrap(), &copy, &()).unwrap();
+        let downloaded = download(&entry, &copy, &DownloadOptions::default()).unwrap();
         let input = seven_layers(&folder);
         assert_eq!(content(&Reader::open(&downloaded.entry).unwrap()), content(&input));
         assert!(downloaded.entry.file_name().unwrap().to_str().unwrap().starts_with(&odd));

@@ -73,10 +73,10 @@ pub struct Downloaded {
 }
 
 /// Downloads the model of the entry at `url`, which [`publish`](super::publish) has written, into `folder`, which is
-/// created if it does not exist. The URL is one of http(s) or of an object store, such as `s3://bucket/model.apr`. Every
-/// file is compared with its SHA-256. The entry is written last. Files of earlier revisions are not deleted. Only files
-/// that the entry of an earlier revision lists are replaced. The files are regular files of models in the folder: no
-/// hidden ones, none that can be executed, and none in folders that are symbolic links.
+/// created if it does not exist. The URL is one of http(s) or of an object store, such as `s3://bucket/model.apr`.
+/// Every file is compared with its SHA-256. The entry is written last. Files of earlier revisions are not deleted.
+/// Only files that the entry of an earlier revision lists are replaced. The files are regular files of models in the
+/// folder: no hidden ones, none that can be executed, and none in folders that are symbolic links.
 ///
 /// An interrupted call has kept complete files; the next one downloads the others.
 ///

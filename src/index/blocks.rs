@@ -2,6 +2,7 @@
 //! bytes before it.
 
 use super::Component;
+use super::values::ValueRule;
 use crate::error::{Result, malformed};
 use std::ops::Range;
 
@@ -102,7 +103,9 @@ impl Blocks {
         }
         let range = component.range.start + start.stored..component.range.start + end.stored;
         let decoded_length = Some(end.decoded.checked_sub(start.decoded)?);
-        let component = Component { range, decoded_length, digest: None, ..component.clone() };
+        // A rule for the last byte of the component does not apply to that of other blocks.
+        let rule = component.rule.filter(|rule| end == all || *rule != ValueRule::ZeroLastHalf);
+        let component = Component { range, decoded_length, digest: None, rule, ..component.clone() };
         Some(BlockSpan { component, start, has_end: known_end.is_some() })
     }
 }
@@ -134,6 +137,13 @@ mod tests {
         assert_eq!(span(&blocks, 40..41), Some((1010..1022, 40, 40)));
         assert_eq!(span(&blocks, 80..100), Some((1022..1030, 80, 20)));
         assert_eq!(span(&blocks, 0..100), None);
+    }
+
+    #[test]
+    fn a_rule_for_the_last_byte_applies_only_to_the_last_block() {
+        let component = Component { rule: Some(ValueRule::ZeroLastHalf), ..component() };
+        let rule_of = |wanted| blocks().span(&component, &wanted).unwrap().component.rule;
+        assert_eq!([rule_of(0..40), rule_of(80..100)], [None, Some(ValueRule::ZeroLastHalf)]);
     }
 
     #[test]

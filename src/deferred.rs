@@ -19,13 +19,15 @@ pub enum Code {
     Workers,
     /// Conversions to floats.
     Calls,
+    /// The cache in IndexedDB or in an object of the caller.
+    Databases,
 }
 
 impl Code {
     /// All parts, in the order of their numbers.
     #[cfg(npm)]
-    pub(crate) const ALL: [Code; 6] =
-        [Code::Formats, Code::Cache, Code::Extras, Code::Manifests, Code::Workers, Code::Calls];
+    pub(crate) const ALL: [Code; 7] =
+        [Code::Formats, Code::Cache, Code::Extras, Code::Manifests, Code::Workers, Code::Calls, Code::Databases];
 }
 
 #[cfg(npm)]

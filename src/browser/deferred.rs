@@ -44,6 +44,7 @@ fn error(code: Code, cause: &JsValue) -> Error {
         Code::Extras => "weightstream_extras.wasm, which has the code of this call",
         Code::Manifests => "weightstream_manifests.wasm, which has the code for manifests",
         Code::Workers => "weightstream_workers.wasm, which has the code of workers",
+        Code::Databases => "weightstream_databases.wasm, which has the code of the cache in IndexedDB",
         Code::Calls => "weightstream_calls.wasm, which has the code of conversions",
     };
     Error::new(ErrorKind::Network, [what, ", cannot be loaded: ", &reason].concat())

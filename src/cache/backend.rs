@@ -2,6 +2,7 @@
 
 use super::content_index::ContentId;
 use crate::error::Result;
+use futures::future::LocalBoxFuture;
 use js_sys::ArrayBuffer;
 use std::ops::Range;
 
@@ -46,42 +47,51 @@ pub(super) enum Kind {
     Unavailable,
 }
 
+/// The result of an operation.
+pub(super) type Answer<'a, T> = LocalBoxFuture<'a, Result<T>>;
+
 /// A store of cached files by URL, with one version of each file.
 pub(super) trait CacheBackend {
     /// Where the files are stored.
     fn kind(&self) -> Kind;
 
     /// Returns the cached version of the file, and updates the time of its last use.
-    async fn version(&mut self, url: &str) -> Result<Option<String>>;
+    fn version<'a>(&'a mut self, url: &'a str) -> Answer<'a, Option<String>>;
 
     /// Reads the first cached bytes of `range` into `buffer`. Returns the number of bytes and the position after them.
     /// If the first byte of `range` is not cached, returns 0 and the end of the gap, at most `end_of_interest`.
-    async fn read(
-        &mut self,
-        url: &str,
-        version: &str,
+    fn read<'a>(
+        &'a mut self,
+        url: &'a str,
+        version: &'a str,
         range: Range<u64>,
         end_of_interest: u64,
-        buffer: &ArrayBuffer,
-    ) -> Result<(u64, u64)>;
+        buffer: &'a ArrayBuffer,
+    ) -> Answer<'a, (u64, u64)>;
 
     /// Stores bytes of a version. Deletes the bytes of any other version.
-    async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()>;
+    fn write<'a>(&'a mut self, url: &'a str, version: &'a str, start: u64, bytes: &'a [u8]) -> Answer<'a, ()>;
 
     /// Records the content ID of a range of a version.
-    async fn note(&mut self, content: &ContentId, url: &str, version: &str, range: Range<u64>) -> Result<()>;
+    fn note<'a>(
+        &'a mut self,
+        content: &'a ContentId,
+        url: &'a str,
+        version: &'a str,
+        range: Range<u64>,
+    ) -> Answer<'a, ()>;
 
     /// Returns the location of each content that is found.
-    async fn locate(&mut self, contents: &[Option<ContentId>]) -> Result<Vec<Option<ContentLocation>>>;
+    fn locate<'a>(&'a mut self, contents: &'a [Option<ContentId>]) -> Answer<'a, Vec<Option<ContentLocation>>>;
 
     /// Deletes a file. If `version` is given, deletes only that version.
-    async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()>;
+    fn delete<'a>(&'a mut self, url: &'a str, version: Option<&'a str>) -> Answer<'a, ()>;
 
     /// Lists the cached files.
-    async fn list(&self) -> Result<Vec<CachedFile>>;
+    fn list(&self) -> Answer<'_, Vec<CachedFile>>;
 
     /// Deletes all files.
-    async fn clear(&mut self) -> Result<()>;
+    fn clear(&mut self) -> Answer<'_, ()>;
 
     /// Closes the log of this name, because another worker needs it.
     fn release(&mut self, _name: &str) {}

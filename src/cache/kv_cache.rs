@@ -1,7 +1,7 @@
 //! The cache in IndexedDB or in an object that the caller provides.
 
 use super::backend::Kind;
-use super::backend::{CacheBackend, CachedFile, ContentLocation};
+use super::backend::{Answer, CacheBackend, CachedFile, ContentLocation};
 use super::chunked_kv::{ChunkedKv, KvStore};
 use super::content_index::ContentId;
 use super::indexed::Database;
@@ -10,6 +10,7 @@ use super::opfs::{QUOTA_EXCEEDED, available_bytes};
 use super::user_cache::UserCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
+use futures::future::FutureExt;
 use js_sys::{ArrayBuffer, Date, Math, Uint8Array};
 use std::ops::Range;
 
@@ -36,12 +37,16 @@ enum Store {
 }
 
 impl KvCache {
-    pub(super) async fn open() -> Result<Self> {
-        Ok(KvCache::new(Store::Database(Database::open().await?), true))
-    }
-
-    pub(super) fn with_user_cache(user_cache: UserCache) -> Self {
-        KvCache::new(Store::UserCache(user_cache), false)
+    /// Opens the cache in `user_cache`, or else in IndexedDB.
+    pub(super) fn open(user_cache: Option<UserCache>) -> Answer<'static, Box<dyn CacheBackend>> {
+        async move {
+            let cache = match user_cache {
+                Some(user_cache) => KvCache::new(Store::UserCache(user_cache), false),
+                None => KvCache::new(Store::Database(Database::open().await?), true),
+            };
+            Ok(Box::new(cache) as Box<dyn CacheBackend>)
+        }
+        .boxed_local()
     }
 
     fn new(store: Store, has_quota: bool) -> Self {
@@ -71,82 +76,100 @@ impl CacheBackend for KvCache {
         }
     }
 
-    async fn version(&mut self, url: &str) -> Result<Option<String>> {
-        self.files.version(url, now_ms()).await
+    fn version<'a>(&'a mut self, url: &'a str) -> Answer<'a, Option<String>> {
+        async move { self.files.version(url, now_ms()).await }.boxed_local()
     }
 
-    async fn read(
-        &mut self,
-        url: &str,
-        version: &str,
+    fn read<'a>(
+        &'a mut self,
+        url: &'a str,
+        version: &'a str,
         range: Range<u64>,
         end_of_interest: u64,
-        buffer: &ArrayBuffer,
-    ) -> Result<(u64, u64)> {
-        let into = Uint8Array::new(buffer);
-        let mut count = 0;
-        let Range { start, end } = range;
-        let end = end.min(start.saturating_add(u64::from(into.length())));
-        while start + u64::from(count) < end {
-            let rest = start + u64::from(count)..end_of_interest;
-            match self.files.read(url, version, rest, DEFAULT_COALESCE_GAP_BYTES).await? {
-                Found::Missing(missing) if count == 0 => return Ok((0, missing.end)),
-                Found::Missing(_) => break,
-                Found::Bytes(bytes) => {
-                    let fits = bytes.get(..(end - start) as usize - count as usize).unwrap_or(bytes);
-                    into.subarray(count, count + fits.len() as u32).copy_from(fits);
-                    count += fits.len() as u32;
+        buffer: &'a ArrayBuffer,
+    ) -> Answer<'a, (u64, u64)> {
+        async move {
+            let into = Uint8Array::new(buffer);
+            let mut count = 0;
+            let Range { start, end } = range;
+            let end = end.min(start.saturating_add(u64::from(into.length())));
+            while start + u64::from(count) < end {
+                let rest = start + u64::from(count)..end_of_interest;
+                match self.files.read(url, version, rest, DEFAULT_COALESCE_GAP_BYTES).await? {
+                    Found::Missing(missing) if count == 0 => return Ok((0, missing.end)),
+                    Found::Missing(_) => break,
+                    Found::Bytes(bytes) => {
+                        let fits = bytes.get(..(end - start) as usize - count as usize).unwrap_or(bytes);
+                        into.subarray(count, count + fits.len() as u32).copy_from(fits);
+                        count += fits.len() as u32;
+                    }
+                }
+            }
+            Ok((u64::from(count), start + u64::from(count)))
+        }
+        .boxed_local()
+    }
+
+    fn write<'a>(&'a mut self, url: &'a str, version: &'a str, start: u64, bytes: &'a [u8]) -> Answer<'a, ()> {
+        async move {
+            if self.has_quota {
+                self.reserve(bytes.len() as u64, url).await?;
+            }
+            let generation = (Math::random() * 2f64.powi(53)) as u64;
+            loop {
+                match self.files.write(url, version, start, bytes, generation, now_ms()).await {
+                    // There may be less space than the storage estimate says.
+                    Err(error)
+                        if error.kind == ErrorKind::Limit && self.files.remove_oldest(url, self.started_ms).await? => {}
+                    outcome => return outcome,
                 }
             }
         }
-        Ok((u64::from(count), start + u64::from(count)))
+        .boxed_local()
     }
 
-    async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
-        if self.has_quota {
-            self.reserve(bytes.len() as u64, url).await?;
+    fn note<'a>(
+        &'a mut self,
+        content: &'a ContentId,
+        url: &'a str,
+        version: &'a str,
+        range: Range<u64>,
+    ) -> Answer<'a, ()> {
+        async move { self.files.note(content, url, version, range).await }.boxed_local()
+    }
+
+    fn locate<'a>(&'a mut self, contents: &'a [Option<ContentId>]) -> Answer<'a, Vec<Option<ContentLocation>>> {
+        async move {
+            let locations = self.files.locate(contents).await?.into_iter().map(|location| {
+                let location = location?;
+                let Range { start, end } = location.range;
+                let byte_length = location.is_whole.then(|| end - start);
+                Some(ContentLocation { key: location.url, version: location.version, start, byte_length })
+            });
+            Ok(locations.collect())
         }
-        let generation = (Math::random() * 2f64.powi(53)) as u64;
-        loop {
-            match self.files.write(url, version, start, bytes, generation, now_ms()).await {
-                // There may be less space than the storage estimate says.
-                Err(error)
-                    if error.kind == ErrorKind::Limit && self.files.remove_oldest(url, self.started_ms).await? => {}
-                outcome => return outcome,
-            }
+        .boxed_local()
+    }
+
+    fn delete<'a>(&'a mut self, url: &'a str, version: Option<&'a str>) -> Answer<'a, ()> {
+        async move { self.files.delete(url, version).await }.boxed_local()
+    }
+
+    fn list(&self) -> Answer<'_, Vec<CachedFile>> {
+        async move {
+            let files = self.files.list().await?.into_iter().map(|file| CachedFile {
+                key: file.description.url,
+                cached_bytes: file.byte_length,
+                byte_length: file.description.identity.length,
+                last_used_ms: file.last_used_ms,
+            });
+            Ok(files.collect())
         }
+        .boxed_local()
     }
 
-    async fn note(&mut self, content: &ContentId, url: &str, version: &str, range: Range<u64>) -> Result<()> {
-        self.files.note(content, url, version, range).await
-    }
-
-    async fn locate(&mut self, contents: &[Option<ContentId>]) -> Result<Vec<Option<ContentLocation>>> {
-        let locations = self.files.locate(contents).await?.into_iter().map(|location| {
-            let location = location?;
-            let Range { start, end } = location.range;
-            let byte_length = location.is_whole.then(|| end - start);
-            Some(ContentLocation { key: location.url, version: location.version, start, byte_length })
-        });
-        Ok(locations.collect())
-    }
-
-    async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
-        self.files.delete(url, version).await
-    }
-
-    async fn list(&self) -> Result<Vec<CachedFile>> {
-        let files = self.files.list().await?.into_iter().map(|file| CachedFile {
-            key: file.description.url,
-            cached_bytes: file.byte_length,
-            byte_length: file.description.identity.length,
-            last_used_ms: file.last_used_ms,
-        });
-        Ok(files.collect())
-    }
-
-    async fn clear(&mut self) -> Result<()> {
-        self.files.clear().await
+    fn clear(&mut self) -> Answer<'_, ()> {
+        async move { self.files.clear().await }.boxed_local()
     }
 }
 

@@ -20,11 +20,11 @@ pub(super) struct Status {
 }
 
 impl Status {
-    pub(super) fn of(store: &Result<impl CacheBackend>, opfs_error: Option<&Error>) -> Self {
+    pub(super) fn of(store: &Result<Box<dyn CacheBackend>>, opfs_error: Option<&Error>) -> Self {
         let mut reasons = opfs_error.into_iter().chain(store.as_ref().err()).map(|error| error.what.as_str());
         let first = reasons.next().unwrap_or_default().to_owned();
         let reason = reasons.fold(first, |all, reason| format!("{all}; {reason}"));
-        Status { kind: store.as_ref().map_or(Kind::Unavailable, CacheBackend::kind), reason }
+        Status { kind: store.as_ref().map_or(Kind::Unavailable, |store| store.kind()), reason }
     }
 
     pub(super) fn unavailable(reason: &Error) -> Self {

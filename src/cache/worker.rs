@@ -1,5 +1,6 @@
 //! The cache worker: processes the requests of a page one after the other.
 
+use super::UserCache;
 use super::backend::CacheBackend;
 use super::content_index::ContentId;
 use super::kv_cache::KvCache;
@@ -7,8 +8,12 @@ use super::message::{CacheReply, Request};
 use super::opfs::{Directory, storage_error};
 use super::status::Status;
 use super::store::{BroadcastChannel, Store};
+#[cfg(feature = "js")]
+use crate::browser::deferred;
 use crate::browser::message::Message;
 use crate::browser::timer::pause;
+#[cfg(feature = "js")]
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use futures::StreamExt;
 use futures::channel::mpsc;
@@ -42,9 +47,9 @@ pub fn serve_cache() {
     });
     spawn_local(async move {
         match open_store(sender).await {
-            Ok(store) => run(Ok(store), None, events, Box::new(post)).await,
+            Ok(store) => run(Ok(Box::new(store)), None, events, Box::new(post)).await,
             // Private windows may have IndexedDB but no OPFS.
-            Err(error) => run_kv_cache(KvCache::open().boxed_local().await, Some(error), events, Box::new(post)).await,
+            Err(error) => run_kv_cache(None, Some(error), events, Box::new(post)).await,
         }
     });
 }
@@ -62,20 +67,26 @@ async fn open_store(sender: mpsc::UnboundedSender<Event>) -> Result<Store> {
     Store::new(channel).await
 }
 
-/// Boxed [`run`], so that workers and pages share one copy of its code.
+/// Processes events as [`run`] does, with the cache in `user_cache` or else in IndexedDB.
 pub(super) fn run_kv_cache(
-    cache: Result<KvCache>,
+    user_cache: Option<UserCache>,
     opfs_error: Option<Error>,
     events: mpsc::UnboundedReceiver<Event>,
     post: Box<dyn Fn(Message<CacheReply>)>,
 ) -> LocalBoxFuture<'static, ()> {
-    run(cache, opfs_error, events, post).boxed_local()
+    async move { run(open_kv_cache(user_cache).await, opfs_error, events, post).await }.boxed_local()
+}
+
+async fn open_kv_cache(user_cache: Option<UserCache>) -> Result<Box<dyn CacheBackend>> {
+    #[cfg(feature = "js")]
+    deferred::load(Code::Databases).await?;
+    KvCache::open(user_cache).await
 }
 
 /// Processes events until all senders are dropped. `opfs_error` says why OPFS is not used. `post` sends each
 /// answer.
-async fn run<K: CacheBackend>(
-    mut store: Result<K>,
+async fn run(
+    mut store: Result<Box<dyn CacheBackend>>,
     opfs_error: Option<Error>,
     mut events: mpsc::UnboundedReceiver<Event>,
     post: Box<dyn Fn(Message<CacheReply>)>,
@@ -83,7 +94,7 @@ async fn run<K: CacheBackend>(
     // Holds a copy of a piece in wasm memory while its checksum is computed and it is written.
     let mut scratch = Vec::new();
     loop {
-        let is_open = store.as_ref().is_ok_and(CacheBackend::is_open);
+        let is_open = store.as_ref().is_ok_and(|store| store.is_open());
         let event = if is_open {
             match future::select(events.next(), pin!(pause(IDLE_MS))).await {
                 Either::Left((event, _)) => event,
@@ -104,7 +115,7 @@ async fn run<K: CacheBackend>(
             (Some(Event::Message(Message { number, body })), store) => {
                 let answer = match (body, store) {
                     (Request::Status, store) => Ok(CacheReply::Status(Status::of(store, opfs_error.as_ref()))),
-                    (request, Ok(store)) => serve(store, request, &mut scratch).await,
+                    (request, Ok(store)) => serve(store.as_mut(), request, &mut scratch).await,
                     (request, Err(error)) => answer_without_cache(&request).ok_or_else(|| error.clone()),
                 };
                 let body = answer.unwrap_or_else(|error| CacheReply::Failed { message: error.what });
@@ -123,7 +134,7 @@ fn answer_without_cache(request: &Request) -> Option<CacheReply> {
     }
 }
 
-async fn serve(store: &mut impl CacheBackend, request: Request, scratch: &mut Vec<u8>) -> Result<CacheReply> {
+async fn serve(store: &mut dyn CacheBackend, request: Request, scratch: &mut Vec<u8>) -> Result<CacheReply> {
     Ok(match request {
         Request::Status => CacheReply::Done, // `run` has answered
         Request::Open { url } => CacheReply::Version(store.version(&url).await?),

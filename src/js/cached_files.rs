@@ -47,7 +47,7 @@ pub(super) async fn find(urls: Array, options: JsValue, forgets: bool) -> Result
     }
     let mut listed = Vec::new();
     if let Some(choice) = choice
-        && let (Some(cache), _) = choice.open().boxed_local().await
+        && let (Some(cache), _) = choice.option.open().boxed_local().await
     {
         listed = cache.list().boxed_local().await.map_err(failure)?;
         for key in keys.iter().filter(|_| forgets) {

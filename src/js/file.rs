@@ -116,13 +116,13 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let settings = options::read_file(&source, &options)?;
     let close_signal = CloseSignal::default();
     let (requests, content_type) = (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
-    let cache = Rc::new(Report::default());
+    let cache = Rc::clone(&settings.cache_report);
     let mut cache_name = None;
     let opening = async {
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
         cache_name = source.cache_name(&settings.key_function)?;
-        if let Some(choice) = settings.cache {
-            source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
+        if let Some(settings) = settings.cache {
+            source = source.with_cache(settings).await?;
         }
         let (retry, digest, signature) = (settings.retry, settings.digest, settings.signature.as_ref());
         match settings.first {

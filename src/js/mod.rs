@@ -87,13 +87,13 @@ impl JsLoader {
             }
             let settings = options::read(&source, &options)?;
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
-            let cache = Rc::new(Report::default());
+            let cache = Rc::clone(&settings.cache_report);
             let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
             let pool = pool(workers.as_ref());
             let opening = async {
                 let mut source = WebSource::new(&source, settings.client)?.into_root().await?;
-                if let Some(choice) = settings.cache {
-                    source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
+                if let Some(settings) = settings.cache {
+                    source = source.with_cache(settings).await?;
                 }
                 let loader = Loader::open(source, settings.loader).await?;
                 Ok(match pool {

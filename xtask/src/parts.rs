@@ -3,7 +3,7 @@
 use weightstream::format::formats;
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 6] = [
+pub const PARTS: [Part; 7] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -21,6 +21,8 @@ pub const PARTS: [Part; 6] = [
             "weightstream::loader::transfer::seek_table::read_table",
             "weightstream::loader::loaded::Loaded<B>::expanded",
             "weightstream::pipeline::expansion::Expansion::expand",
+            // Only errors of serde about an unexpected float format one, and serde_json writes these itself.
+            "serde_core::de::WithDecimalPoint",
             "structured_zstd::",
             "minicbor::",
             "twox_hash::",
@@ -30,7 +32,13 @@ pub const PARTS: [Part; 6] = [
     },
     Part {
         file: "weightstream_cache.wasm",
-        paths: &["weightstream::cache::", "weightstream::source::cached::", "weightstream::js::cached_files::"],
+        paths: &[
+            "weightstream::cache::",
+            "weightstream::cache::indexed::Database::exists",
+            "weightstream::js::cached_files::",
+            "weightstream::source::cacheable::early::apply_all",
+            "weightstream::source::cached::",
+        ],
         has_formats: false,
     },
     Part {
@@ -87,6 +95,16 @@ pub const PARTS: [Part; 6] = [
         paths: &["weightstream::codec::cast::", "weightstream::codec::dequantize::"],
         has_formats: false,
     },
+    Part {
+        file: "weightstream_databases.wasm",
+        paths: &[
+            "weightstream::cache::chunked_kv::",
+            "weightstream::cache::indexed::",
+            "weightstream::cache::kv_cache::",
+            "weightstream::cache::user_cache::",
+        ],
+        has_formats: false,
+    },
 ];
 
 /// Code below these paths that is called before the part is loaded.
@@ -129,11 +147,13 @@ fn part_of(name: &str, formats: &[String]) -> Option<usize> {
     if MAIN_PATHS.iter().any(|path| name.starts_with(path)) {
         return Some(0);
     }
-    let part = PARTS.iter().position(|part| {
-        let is_format = || part.has_formats && formats.iter().any(|path| name.starts_with(path));
-        part.paths.iter().any(|path| name.starts_with(path)) || is_format()
-    })?;
-    Some(if DETECTION.iter().any(|name_end| name.contains(name_end)) { 0 } else { part + 1 })
+    // The longest path decides, because a part may have code in a folder of another one.
+    let longest_path = |part: &Part| {
+        let formats = formats.iter().map(String::as_str).filter(|_| part.has_formats);
+        part.paths.iter().copied().chain(formats).filter(|path| name.starts_with(path)).map(str::len).max()
+    };
+    let (_, part) = PARTS.iter().zip(1..).filter_map(|(part, number)| Some((longest_path(part)?, number))).max()?;
+    Some(if DETECTION.iter().any(|name_end| name.contains(name_end)) { 0 } else { part })
 }
 
 /// The path of a function, or of the type whose trait it implements.

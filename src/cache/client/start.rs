@@ -7,7 +7,6 @@ use crate::browser::worker::{self as page_worker, Worker, script};
 use crate::cache::UserCache;
 use crate::cache::backend::Kind;
 use crate::cache::indexed::Database;
-use crate::cache::kv_cache::KvCache;
 use crate::cache::message::{CacheReply, Request};
 use crate::cache::status::Status;
 use crate::cache::worker;
@@ -60,7 +59,7 @@ impl Client {
             return None;
         }
         let client = Rc::new(Client::new(Port::Unconnected));
-        client.serve_on_page(KvCache::open().boxed_local());
+        client.serve_on_page(None);
         Some(client)
     }
 
@@ -78,7 +77,7 @@ impl Client {
     /// A cache object that the caller provides.
     pub(crate) fn with_user_cache(user_cache: UserCache) -> Rc<Self> {
         let client = Rc::new(Client::new(Port::Unconnected));
-        client.serve_on_page(future::ready(Ok(KvCache::with_user_cache(user_cache))).boxed_local());
+        client.serve_on_page(Some(user_cache));
         client
     }
 
@@ -125,7 +124,7 @@ impl Client {
     fn start(self: &Rc<Self>) {
         let exists = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
         if !exists("Worker") {
-            return self.serve_on_page(KvCache::open().boxed_local()); // in service workers, for example
+            return self.serve_on_page(None); // in service workers, for example
         }
         record_starts(1);
         match page_worker::start("cache") {
@@ -141,10 +140,11 @@ impl Client {
         self.fail(error.clone());
         self.failure.take();
         self.start_error.replace(Some(error));
-        self.serve_on_page(KvCache::open().boxed_local());
+        self.serve_on_page(None);
     }
 
-    fn serve_on_page(self: &Rc<Self>, cache: LocalBoxFuture<'static, Result<KvCache>>) {
+    /// Stores files in `user_cache`, or else in IndexedDB, by a task on this page.
+    fn serve_on_page(self: &Rc<Self>, user_cache: Option<UserCache>) {
         let (sender, events) = mpsc::unbounded();
         self.port.replace(Port::Page(sender));
         let weak_client = Rc::downgrade(self);
@@ -154,7 +154,7 @@ impl Client {
             }
         };
         let opfs_error = self.start_error();
-        spawn_local(async move { worker::run_kv_cache(cache.await, opfs_error, events, Box::new(answer)).await });
+        spawn_local(worker::run_kv_cache(user_cache, opfs_error, events, Box::new(answer)));
     }
 
     fn request_status(self: &Rc<Self>) -> LocalBoxFuture<'_, Result<Status>> {

@@ -7,7 +7,7 @@ mod content;
 mod eviction;
 
 use super::backend::Kind;
-use super::backend::{CacheBackend, CachedFile, ContentLocation};
+use super::backend::{Answer, CacheBackend, CachedFile, ContentLocation};
 use super::content_index::{ContentId, ContentIndex};
 use super::log::{self, Description, Found, Log, MAX_HEADER_BYTES};
 use super::memory;
@@ -17,7 +17,7 @@ use crate::browser::lock::Lock;
 use crate::browser::timer::pause;
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt};
 use js_sys::{ArrayBuffer, Date, Math, Uint8Array};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -82,93 +82,113 @@ impl CacheBackend for Store {
         if self.is_in_memory { Kind::Memory } else { Kind::Files }
     }
 
-    async fn version(&mut self, url: &str) -> Result<Option<String>> {
-        let Some(open) = self.open(&name_of(url), IfMissing::Skip).await? else { return Ok(None) };
-        open.log.touch(now_ms())?;
-        Ok(open.version.clone())
+    fn version<'a>(&'a mut self, url: &'a str) -> Answer<'a, Option<String>> {
+        async move {
+            let Some(open) = self.open(&name_of(url), IfMissing::Skip).await? else { return Ok(None) };
+            open.log.touch(now_ms())?;
+            Ok(open.version.clone())
+        }
+        .boxed_local()
     }
 
-    async fn read(
-        &mut self,
-        url: &str,
-        version: &str,
+    fn read<'a>(
+        &'a mut self,
+        url: &'a str,
+        version: &'a str,
         range: Range<u64>,
         end_of_interest: u64,
-        buffer: &ArrayBuffer,
-    ) -> Result<(u64, u64)> {
-        let open =
-            self.open(&name_of(url), IfMissing::Skip).await?.filter(|open| open.version.as_deref() == Some(version));
-        let Some(open) = open else { return Ok((0, end_of_interest)) };
-        let into = Uint8Array::new(buffer);
-        let Range { mut start, end } = range;
-        let (first, end) = (start, end.min(start.saturating_add(u64::from(into.length()))));
-        while start < end {
-            match open.log.read(start..end, 1)? {
-                Found::Bytes(bytes) => {
-                    let at = (start - first) as u32;
-                    into.subarray(at, at + bytes.len() as u32).copy_from(bytes);
-                    start += bytes.len() as u64;
+        buffer: &'a ArrayBuffer,
+    ) -> Answer<'a, (u64, u64)> {
+        async move {
+            let open = self
+                .open(&name_of(url), IfMissing::Skip)
+                .await?
+                .filter(|open| open.version.as_deref() == Some(version));
+            let Some(open) = open else { return Ok((0, end_of_interest)) };
+            let into = Uint8Array::new(buffer);
+            let Range { mut start, end } = range;
+            let (first, end) = (start, end.min(start.saturating_add(u64::from(into.length()))));
+            while start < end {
+                match open.log.read(start..end, 1)? {
+                    Found::Bytes(bytes) => {
+                        let at = (start - first) as u32;
+                        into.subarray(at, at + bytes.len() as u32).copy_from(bytes);
+                        start += bytes.len() as u64;
+                    }
+                    Found::Missing(_) if start > first => break,
+                    Found::Missing(_) => {
+                        return Ok(match open.log.read(start..end_of_interest, DEFAULT_COALESCE_GAP_BYTES)? {
+                            Found::Missing(missing) => (0, missing.end),
+                            Found::Bytes(_) => (0, end_of_interest),
+                        });
+                    }
                 }
-                Found::Missing(_) if start > first => break,
-                Found::Missing(_) => {
-                    return Ok(match open.log.read(start..end_of_interest, DEFAULT_COALESCE_GAP_BYTES)? {
-                        Found::Missing(missing) => (0, missing.end),
-                        Found::Bytes(_) => (0, end_of_interest),
+            }
+            Ok((start - first, start))
+        }
+        .boxed_local()
+    }
+
+    fn write<'a>(&'a mut self, url: &'a str, version: &'a str, start: u64, bytes: &'a [u8]) -> Answer<'a, ()> {
+        async move {
+            let name = name_of(url);
+            self.reserve(bytes.len() as u64 + MAX_HEADER_BYTES, &name).await?;
+            loop {
+                match self.append(url, &name, version, start, bytes).await {
+                    // Browsers reserve more than is written, so there may be less space than the storage estimate says.
+                    Err(error) if error.kind == ErrorKind::Limit && self.remove_oldest(&name).await? => {}
+                    outcome => return outcome,
+                }
+            }
+        }
+        .boxed_local()
+    }
+
+    fn delete<'a>(&'a mut self, url: &'a str, version: Option<&'a str>) -> Answer<'a, ()> {
+        async move {
+            let name = name_of(url);
+            if let Some(version) = version {
+                let open = self.open(&name, IfMissing::Skip).await?;
+                if open.is_none_or(|open| open.version.as_deref() != Some(version)) {
+                    return Ok(());
+                }
+            }
+            let lock = self.lock(&name).await?;
+            self.directory.remove(&name).await?;
+            drop(lock);
+            Ok(())
+        }
+        .boxed_local()
+    }
+
+    fn list(&self) -> Answer<'_, Vec<CachedFile>> {
+        async move {
+            let mut list = Vec::new();
+            for entry in self.directory.entries().await? {
+                if let Some((description, last_used_ms)) = read_header(&entry).await {
+                    list.push(CachedFile {
+                        key: description.url,
+                        cached_bytes: entry.byte_length,
+                        byte_length: description.identity.length,
+                        last_used_ms,
                     });
                 }
             }
+            Ok(list)
         }
-        Ok((start - first, start))
+        .boxed_local()
     }
 
-    async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
-        let name = name_of(url);
-        self.reserve(bytes.len() as u64 + MAX_HEADER_BYTES, &name).await?;
-        loop {
-            match self.append(url, &name, version, start, bytes).await {
-                // Browsers reserve more than is written, so there may be less space than the storage estimate says.
-                Err(error) if error.kind == ErrorKind::Limit && self.remove_oldest(&name).await? => {}
-                outcome => return outcome,
+    fn clear(&mut self) -> Answer<'_, ()> {
+        async move {
+            for entry in self.directory.entries().await? {
+                let lock = self.lock(&entry.name).await?;
+                self.directory.remove(&entry.name).await?;
+                drop(lock);
             }
+            Ok(())
         }
-    }
-
-    async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
-        let name = name_of(url);
-        if let Some(version) = version {
-            let open = self.open(&name, IfMissing::Skip).await?;
-            if open.is_none_or(|open| open.version.as_deref() != Some(version)) {
-                return Ok(());
-            }
-        }
-        let lock = self.lock(&name).await?;
-        self.directory.remove(&name).await?;
-        drop(lock);
-        Ok(())
-    }
-
-    async fn list(&self) -> Result<Vec<CachedFile>> {
-        let mut list = Vec::new();
-        for entry in self.directory.entries().await? {
-            if let Some((description, last_used_ms)) = read_header(&entry).await {
-                list.push(CachedFile {
-                    key: description.url,
-                    cached_bytes: entry.byte_length,
-                    byte_length: description.identity.length,
-                    last_used_ms,
-                });
-            }
-        }
-        Ok(list)
-    }
-
-    async fn clear(&mut self) -> Result<()> {
-        for entry in self.directory.entries().await? {
-            let lock = self.lock(&entry.name).await?;
-            self.directory.remove(&entry.name).await?;
-            drop(lock);
-        }
-        Ok(())
+        .boxed_local()
     }
 
     fn release(&mut self, name: &str) {
@@ -190,12 +210,18 @@ impl CacheBackend for Store {
         self.contents = None;
     }
 
-    async fn note(&mut self, content: &ContentId, url: &str, version: &str, range: Range<u64>) -> Result<()> {
-        self.note_content(content, url, version, range).await
+    fn note<'a>(
+        &'a mut self,
+        content: &'a ContentId,
+        url: &'a str,
+        version: &'a str,
+        range: Range<u64>,
+    ) -> Answer<'a, ()> {
+        async move { self.note_content(content, url, version, range).await }.boxed_local()
     }
 
-    async fn locate(&mut self, contents: &[Option<ContentId>]) -> Result<Vec<Option<ContentLocation>>> {
-        self.locate_contents(contents).await
+    fn locate<'a>(&'a mut self, contents: &'a [Option<ContentId>]) -> Answer<'a, Vec<Option<ContentLocation>>> {
+        async move { self.locate_contents(contents).await }.boxed_local()
     }
 }
 

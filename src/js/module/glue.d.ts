@@ -87,6 +87,8 @@ export interface CheckedOpenOptions {
   concurrency?: number | undefined;
   coalesceGap?: number | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
+  /** Whether the storage of the browser says that nothing is cached. */
+  isCacheEmpty?: boolean | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   maxMemory?: number | undefined;
@@ -213,6 +215,8 @@ export interface CheckedFileOptions {
   credentials?: RequestCredentials | undefined;
   onProgress?: ((event: LoadProgress) => void) | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
+  /** Whether the storage of the browser says that nothing is cached. */
+  isCacheEmpty?: boolean | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;

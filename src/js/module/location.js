@@ -138,6 +138,7 @@ export function deferredSources() {
     String(unmoved("weightstream_manifests.wasm") ?? new URL("weightstream_manifests.wasm", import.meta.url)),
     String(unmoved("weightstream_workers.wasm") ?? new URL("weightstream_workers.wasm", import.meta.url)),
     String(unmoved("weightstream_calls.wasm") ?? new URL("weightstream_calls.wasm", import.meta.url)),
+    String(unmoved("weightstream_databases.wasm") ?? new URL("weightstream_databases.wasm", import.meta.url)),
   ];
 }
 

@@ -4,6 +4,7 @@ use super::file::CachedFile;
 use super::lease::Lease;
 use super::version::Version;
 use crate::cache::{PIECE_BYTES, end_of_piece};
+use crate::source::RangeResponse;
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
@@ -13,7 +14,7 @@ const MAX_AGE_MS: f64 = 1_000.0;
 
 /// Writes the bytes of one connection to the cache.
 #[derive(Debug)]
-pub(super) struct CacheWriter {
+pub(crate) struct CacheWriter {
     file: Rc<CachedFile>,
     piece: Option<Piece>,
     /// The version of the file; `None` if the bytes cannot be cached.
@@ -34,6 +35,15 @@ struct Piece {
 impl CacheWriter {
     pub(super) fn new(file: Rc<CachedFile>) -> Self {
         CacheWriter { file, piece: None, version: None, lease: None }
+    }
+
+    /// Writes the bytes of a response that arrived before the cache had started: nothing was cached then.
+    pub(super) async fn of_early<B>(file: &Rc<CachedFile>, head: &RangeResponse<B>) -> Self {
+        let version = file.version_of_response(head);
+        // The response has stated the version. A query of the cache would ask the server for it again.
+        *file.is_open.lock().await = true;
+        file.contents.set_version(version.as_ref());
+        CacheWriter { file: Rc::clone(file), piece: None, version, lease: None }
     }
 
     /// Adds bytes at the offset `start`. Waits only while there are too many pending writes.

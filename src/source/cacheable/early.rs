@@ -1,0 +1,149 @@
+//! Bytes that are read before the cache has started, and what the cache is told once it has.
+
+use super::CacheableSource;
+use crate::error::Result;
+use crate::index::CopiedRange;
+use crate::source::cached::{CacheWriter, CachedSource, Hint};
+use crate::source::js_buffer::JsBuffer;
+use crate::source::stream::StreamBody;
+use crate::source::{Body, RangeResponse};
+use futures::future::{FutureExt, LocalBoxFuture};
+use js_sys::Uint8Array;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Maximum number of bytes of a file that wait for the cache. After that, its reads wait, too: a connection of
+/// 100 Mb/s transfers them in more than a second.
+const MAX_PENDING_BYTES: u64 = 16 << 20;
+
+/// What waits for the cache of a file, in the order in which it came.
+#[derive(Default)]
+pub(super) struct Pending {
+    actions: RefCell<VecDeque<Action>>,
+    byte_length: Cell<u64>,
+}
+
+enum Action {
+    Hint(Hint),
+    /// Ranges that are equal to those of other files.
+    Copies(Vec<CacheableSource>, Vec<CopiedRange>),
+    /// Bytes of the file at this offset.
+    Bytes(Rc<EarlyResponse>, u64, Uint8Array),
+}
+
+/// What is known of a response whose bytes are to be cached.
+#[derive(Debug)]
+pub(crate) struct EarlyResponse {
+    /// The response without its body.
+    pub(crate) head: RangeResponse<()>,
+    /// Created for the first bytes, when the cache has started. It is dropped, and so writes the last ones, with the
+    /// response.
+    pub(crate) writer: RefCell<Option<CacheWriter>>,
+}
+
+/// The body of a response to a read that did not wait for the cache.
+#[derive(Debug)]
+pub(crate) struct EarlyBody {
+    file: CacheableSource,
+    body: StreamBody,
+    response: Rc<EarlyResponse>,
+    position: u64,
+}
+
+impl Pending {
+    pub(super) fn push_hint(&self, hint: Hint) {
+        self.actions.borrow_mut().push_back(Action::Hint(hint));
+    }
+
+    pub(super) fn push_copies(&self, files: Vec<CacheableSource>, ranges: Vec<CopiedRange>) {
+        self.actions.borrow_mut().push_back(Action::Copies(files, ranges));
+    }
+
+    fn push_bytes(&self, response: &Rc<EarlyResponse>, position: u64, bytes: Uint8Array) {
+        self.byte_length.set(self.byte_length.get() + u64::from(bytes.length()));
+        self.actions.borrow_mut().push_back(Action::Bytes(Rc::clone(response), position, bytes));
+    }
+
+    fn pop(&self) -> Option<Action> {
+        self.actions.borrow_mut().pop_front()
+    }
+
+    pub(super) fn clear(&self) {
+        self.actions.borrow_mut().clear();
+        self.byte_length.set(0);
+    }
+}
+
+/// Passes everything pending to the cache.
+pub(super) fn apply(pending: Rc<Pending>, cached: CachedSource) -> LocalBoxFuture<'static, ()> {
+    apply_all(pending, cached).boxed_local()
+}
+
+async fn apply_all(pending: Rc<Pending>, cached: CachedSource) {
+    while let Some(action) = pending.pop() {
+        match action {
+            Action::Hint(hint) => cached.accept(hint),
+            Action::Copies(files, ranges) => {
+                let mut all = Vec::new();
+                for file in &files {
+                    all.extend(file.ready.clone().await);
+                }
+                if all.len() == files.len() {
+                    cached.expect_copies(&all, &ranges);
+                }
+            }
+            Action::Bytes(response, position, bytes) => cached.write_early(&response, position, &bytes).await,
+        }
+    }
+    pending.byte_length.set(0);
+}
+
+impl EarlyBody {
+    pub(super) fn start(file: &CacheableSource, answer: RangeResponse<StreamBody>) -> RangeResponse<Self> {
+        let head = RangeResponse {
+            end: answer.end,
+            file_length: answer.file_length,
+            is_whole_file: answer.is_whole_file,
+            identity: answer.identity.clone(),
+            ..RangeResponse::new(answer.start, ())
+        };
+        let response = Rc::new(EarlyResponse { head, writer: RefCell::default() });
+        let (file, position) = (file.clone(), answer.start);
+        answer.map(|body| EarlyBody { file, body, response, position })
+    }
+
+    /// Implements [`Body::read`](crate::source::Body::read).
+    ///
+    /// # Errors
+    /// Those of [`Body::read`](crate::source::Body::read).
+    pub(super) async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+        let start = at.start;
+        let count = self.body.read(into, at).await?;
+        let bytes = into.bytes().subarray(start as u32, (start + count) as u32);
+        self.keep(&bytes).await;
+        self.position += count;
+        Ok(count)
+    }
+
+    /// Caches the next bytes, now or once the cache has started.
+    async fn keep(&self, bytes: &Uint8Array) {
+        let CacheableSource { ready, pending, .. } = &self.file;
+        if bytes.length() == 0 {
+            return;
+        }
+        if ready.peek().is_none() && pending.byte_length.get() < MAX_PENDING_BYTES {
+            return pending.push_bytes(&self.response, self.position, bytes.slice(0, bytes.length()));
+        }
+        if let Some(cached) = ready.clone().await {
+            cached.write_early(&self.response, self.position, bytes).await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").field("byte_length", &self.byte_length).finish_non_exhaustive()
+    }
+}

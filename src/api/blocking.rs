@@ -11,7 +11,7 @@ use super::thread::TensorStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::loader::{ModelMetadata, Verified};
-use crate::native::{ModelFiles, Reader};
+use crate::native::{ModelFiles, Reader, model_path};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -85,9 +85,10 @@ impl Model {
     #[cfg(feature = "mmap")]
     #[allow(unsafe_code, reason = "an unsafe constructor with a safety requirement")]
     pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<Model> {
+        let path = &*model_path(path.as_ref())?;
         // SAFETY: the caller guarantees the requirement of `Reader::open_mapped`.
-        let reader = unsafe { Reader::open_mapped(&path) }?;
-        let files = ModelFiles::Disk(path.as_ref().to_owned(), Arc::new(reader.versions()));
+        let reader = unsafe { Reader::open_mapped(path) }?;
+        let files = reader.shared_files(path);
         Model::local(reader, files, OpenOptions::new())
     }
 
@@ -219,8 +220,10 @@ impl OpenOptions {
     pub fn open_blocking(self, location: impl AsRef<Path>) -> Result<Model> {
         match Place::of(location.as_ref(), &self)? {
             Place::Path(path) => {
-                let reader = Reader::open(&path)?;
-                let files = ModelFiles::Disk(path, Arc::new(reader.versions()));
+                // Only once, because a later file in the folder may be preferred.
+                let path = &*model_path(&path)?;
+                let reader = Reader::open(path)?;
+                let files = reader.shared_files(path);
                 Model::local(reader, files, self)
             }
             Place::Url(url) => {
@@ -251,7 +254,10 @@ impl Iterator for TensorIterator {
     fn next(&mut self) -> Option<Self::Item> {
         match self.failure.take() {
             Some(error) => Some(Err(error)),
-            None => block_on(self.stream.as_mut()?.next()),
+            None => {
+                let stream = self.stream.as_mut()?;
+                block_on(async { Ok(stream.next().await) }).unwrap_or_else(|error| Some(Err(error)))
+            }
         }
     }
 }

@@ -11,7 +11,6 @@ use crate::source::http::HttpSource;
 use futures::future::{FutureExt, LocalBoxFuture};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Where a model is.
 #[derive(Debug, Clone)]
@@ -50,7 +49,7 @@ impl Place {
     pub(super) fn open(self, options: OpenOptions) -> LocalBoxFuture<'static, Result<Rc<dyn Served>>> {
         async move {
             match self {
-                Place::Path(path) => open_files(ModelFiles::Disk(path, Arc::default()), options).await,
+                Place::Path(path) => open_files(ModelFiles::Disk(path), options).await,
                 #[cfg(feature = "http")]
                 Place::Url(url) => {
                     let source = http_source(&url, &options)?;

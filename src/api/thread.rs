@@ -1,6 +1,7 @@
 //! The thread of a model: the loader and its source are not `Send`, so they stay on a thread of their own, and calls
 //! are messages to it.
 
+use super::block_on::mark_model_thread;
 use super::request::{LoadRequest, StreamRequest};
 use super::source_model::{ModelIndex, SourceModel};
 use super::tensor::LoadedTensor;
@@ -164,13 +165,14 @@ fn run<F>(open: F, opened: oneshot::Sender<Result<Arc<ModelIndex>>>, jobs: Unbou
 where
     F: FnOnce() -> LocalBoxFuture<'static, Result<Rc<dyn Served>>>,
 {
+    mark_model_thread();
     #[cfg(feature = "http")]
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(serve(open, opened, jobs)),
         Err(error) => drop(opened.send(Err(error.into()))),
     }
     #[cfg(not(feature = "http"))]
-    super::block_on::block_on(serve(open, opened, jobs));
+    super::block_on::wait(serve(open, opened, jobs));
 }
 
 fn lost() -> Error {

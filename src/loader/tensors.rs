@@ -14,7 +14,8 @@ use crate::loader::{Loaded, Loader, Options};
 use crate::plan;
 use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
-use futures::stream::{self, Stream, StreamExt};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -97,10 +98,12 @@ impl<S: ModelSource> Loader<S> {
         let connections = Connections::new(batch, runs, self.options.coalesce_gap_bytes);
         let step =
             async |mut connections: Connections<S>| Ok(connections.next().await?.map(|loaded| (loaded, connections)));
-        let loads = stream::try_unfold(connections, step);
+        let has_failed = Rc::<Cell<bool>>::default();
+        let failure = Rc::clone(&has_failed);
+        let loads = stream::try_unfold(connections, step).inspect_err(move |_| failure.set(true));
         let loader = Rc::clone(self);
         let check = async move {
-            let Some(checks) = whole else { return Ok(()) };
+            let Some(checks) = whole.filter(|_| !has_failed.get()) else { return Ok(()) };
             checks.finish(&loader.shards).await?;
             loader.verified_by.set(checks.verified_by());
             *loader.late_warnings.borrow_mut() = checks.take_warnings();

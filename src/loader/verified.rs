@@ -4,7 +4,8 @@ use crate::algorithm::Algorithm;
 use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
 use crate::format::ggml;
-use crate::index::{Layout, Tensor};
+use crate::index::{Component, Layout, Tensor};
+use crate::trust::{Covered, covering};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of verifying a whole model.
@@ -57,11 +58,15 @@ impl Verified {
         self.unchecked.extend(refusals.map(|warning| (file.to_owned(), warning.clone())));
     }
 
-    /// Adds one file: its tensors, and the algorithms of the checksums that cover all of them.
-    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[Algorithm]) {
+    /// Adds one file: its tensors, and what the checksums of the file cover.
+    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, covered: &[Covered]) {
         for tensor in tensors {
             let own = || tensor.components.iter().map(|component| component.digest);
-            let is_checked = !checksums.is_empty() || own().all(|digest| digest.is_some());
+            let is_covered = |component: &Component| {
+                let has_own = component.digest.is_some() || component.pages.is_some();
+                has_own || component.range.is_empty() || covering(covered, &component.range).is_some()
+            };
+            let is_checked = tensor.components.iter().all(is_covered);
             self.tensors_without_checksum += usize::from(!is_checked);
             let is_unknown = |dtype: &Dtype| dtype.block().is_none() && decoder_of(dtype).is_none();
             let mut unknown = tensor.components.iter().map(|component| &component.dtype).filter(|it| is_unknown(it));
@@ -70,6 +75,6 @@ impl Verified {
             }
             self.checksums.extend(own().flatten().map(|stated| stated.digest.algorithm()));
         }
-        self.checksums.extend(checksums);
+        self.checksums.extend(covered.iter().map(|(_, algorithm)| *algorithm));
     }
 }

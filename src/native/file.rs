@@ -26,7 +26,7 @@ const HEAD_BYTES: u64 = 16 << 10;
 
 /// The bytes of a file, and its name in error messages.
 #[derive(Debug)]
-pub(super) struct FileBytes {
+pub(crate) struct FileBytes {
     pub(super) name: String,
     /// The path of a file on disk.
     #[cfg(native)]
@@ -124,6 +124,12 @@ impl FileBytes {
         job.finish()
     }
 
+    /// Whether the file was compressed as a whole, and `storage` has the decoded bytes.
+    #[cfg(native)]
+    pub(super) fn is_unpacked(&self) -> bool {
+        self.packed.is_some()
+    }
+
     /// Runs a parser over the file. Reads only the bytes that the parser needs from disk.
     pub(super) fn parse<T>(&self, parser: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
         let length = self.byte_length();
@@ -167,7 +173,7 @@ fn open_regular(path: &Path) -> Result<(File, Metadata)> {
 /// A file of tensors.
 #[derive(Debug)]
 pub(super) struct TensorFile {
-    pub(super) bytes: FileBytes,
+    pub(super) bytes: Arc<FileBytes>,
     /// The index of the file. The reader takes its tensors.
     pub(super) index: Index,
     /// The checksums of byte ranges of the file, and the digest that the manifest states.
@@ -186,7 +192,7 @@ impl TensorFile {
         bytes.parse(format::check_tail)?;
         let length = Some(bytes.byte_length());
         let plan = FilePlan::new(bytes.parse(format::checksums)?, stated, length, length)?;
-        Ok(TensorFile { bytes, index, plan, shadowed: Vec::new() })
+        Ok(TensorFile { bytes: Arc::new(bytes), index, plan, shadowed: Vec::new() })
     }
 
     /// Opens one of several files of a model: the part with this number.
@@ -202,7 +208,7 @@ impl TensorFile {
     pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
         bytes.parse(|window| format::check_headerless(window, false))?;
         let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
-        Ok(TensorFile { bytes, index, plan: FilePlan::default(), shadowed: Vec::new() })
+        Ok(TensorFile { bytes: Arc::new(bytes), index, plan: FilePlan::default(), shadowed: Vec::new() })
     }
 
     /// Decodes and verifies a component. Returns its bytes and the algorithm that they were verified with.

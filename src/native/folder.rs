@@ -20,7 +20,7 @@ const MAX_FILES: usize = 100_000;
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` if the folder contains no model, or several; `LIMIT` for too many files; `IO`.
-pub(super) fn model_path(path: &Path) -> Result<Cow<'_, Path>> {
+pub(crate) fn model_path(path: &Path) -> Result<Cow<'_, Path>> {
     if !path.is_dir() {
         return Ok(path.into());
     }

@@ -68,7 +68,8 @@ impl Reader {
             }
             check_indices(tensor, &components)?;
             // A tensor counts as verified only if all of its components have a digest.
-            let verified = algorithms.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.first().copied());
+            let first = algorithms.first().copied().flatten();
+            let verified = first.filter(|_| algorithms.iter().all(|algorithm| *algorithm == first));
             Ok(LoadedTensor { tensor: tensor.clone(), components, verified })
         };
         load().map_err(|e: crate::error::Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))

@@ -26,6 +26,8 @@ mod verify;
 pub use crate::loader::Verified;
 #[cfg(native)]
 pub use disk::read_file;
+#[cfg(native)]
+pub(crate) use folder::model_path;
 pub use load::LoadedTensor;
 #[cfg(http_client)]
 pub use remote::{RemoteReader, read_url};
@@ -51,10 +53,8 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct Reader {
     name: String,
-    #[cfg(native)]
-    manifest_path: Option<std::path::PathBuf>,
-    #[cfg(native)]
-    manifest_version: Option<disk::Version>,
+    /// A file that only names those with tensors.
+    manifest: Option<Arc<FileBytes>>,
     metadata: ModelMetadata,
     files: Vec<TensorFile>,
     /// All tensors, in the order of the files and of the tensors in each file.
@@ -157,18 +157,20 @@ impl Reader {
     /// The paths of all files: the manifest, if there is one, and the files with tensors.
     #[cfg(native)]
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.manifest_path
-            .iter()
-            .chain(self.files.iter().filter_map(|file| file.bytes.path.as_ref()))
-            .map(AsRef::as_ref)
+        self.opened().filter_map(|file| file.path.as_deref())
     }
 
-    /// The versions of the files on disk, by their paths.
+    /// All files: the manifest, if there is one, and the files with tensors.
     #[cfg(native)]
-    pub(crate) fn versions(&self) -> std::collections::HashMap<std::path::PathBuf, disk::Version> {
-        let manifest = self.manifest_path.as_ref().zip(self.manifest_version.as_ref());
-        let files = self.files.iter().filter_map(|file| file.bytes.path.as_ref().zip(file.bytes.version.as_ref()));
-        manifest.into_iter().chain(files).map(|(path, version)| (path.clone(), version.clone())).collect()
+    fn opened(&self) -> impl Iterator<Item = &Arc<FileBytes>> {
+        self.manifest.iter().chain(self.files.iter().map(|file| &file.bytes))
+    }
+
+    /// The files on disk of the model at `root`, for a source that shares them.
+    #[cfg(native)]
+    pub(crate) fn shared_files(&self, root: &Path) -> ModelFiles {
+        let opened = self.opened().filter_map(|file| Some((file.path.clone()?, Arc::clone(file)))).collect();
+        ModelFiles::Opened(root.to_owned(), Arc::new(opened))
     }
 
     /// Warnings about the model, each with the name of the file.
@@ -250,8 +252,7 @@ impl Reader {
 
     fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
         let name = first.name.clone();
-        #[cfg(native)]
-        let (mut manifest_path, mut manifest_version) = (None, None);
+        let mut manifest = None;
         let (first, parsed) = first.unpack(None)?;
         let (mut assembly, opened) = Assembly::of(parsed, first.file_name()).map_err(|e| e.in_file(&name))?;
         let mut files = Vec::new();
@@ -264,12 +265,7 @@ impl Reader {
                 files.push(TensorFile::new(first, index)?);
                 files.extend(data);
             }
-            Opened::Document => {
-                #[cfg(native)]
-                {
-                    (manifest_path, manifest_version) = (first.path, first.version);
-                }
-            }
+            Opened::Document => manifest = Some(Arc::new(first)),
         }
         match &assembly.manifest {
             None => files.extend(own.map(|(file, _)| file)),
@@ -286,10 +282,7 @@ impl Reader {
         assembly.check(&contents).map_err(|e| e.in_file(&name))?;
         let mut reader = Reader {
             name,
-            #[cfg(native)]
-            manifest_path,
-            #[cfg(native)]
-            manifest_version,
+            manifest,
             metadata: join_metadata(assembly.manifest.as_mut(), files.first_mut()),
             files,
             tensors: Vec::new(),
@@ -375,9 +368,7 @@ fn only_component(tensor: &Tensor) -> Result<usize> {
         1 => Ok(0),
         count => {
             let error = Error::new(ErrorKind::InvalidArgument, format!("it has {count} components, not one"));
-            Err(error
-                .advise("Load it with `load_tensor` or `read_pieces`, component by component.")
-                .in_tensor(&tensor.name))
+            Err(error.advise("Load the whole tensor, and use its components.").in_tensor(&tensor.name))
         }
     }
 }

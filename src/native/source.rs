@@ -1,6 +1,5 @@
 //! The files of a local model as a source of a loader.
 
-use super::disk::Version;
 use super::file::FileBytes;
 use super::folder;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +10,6 @@ use futures::future::{self, LocalBoxFuture};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -21,8 +19,10 @@ const STEP_BYTES: u64 = 1 << 20;
 /// The files of a local model. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) enum ModelFiles {
-    /// The path of a file or a folder, and the versions that the files must have, as far as they are known.
-    Disk(PathBuf, Arc<HashMap<PathBuf, Version>>),
+    /// The path of a file or a folder.
+    Disk(PathBuf),
+    /// The path of the first file of a model, and all of its files by their paths.
+    Opened(PathBuf, Arc<HashMap<PathBuf, Arc<FileBytes>>>),
     /// Names and contents. The first file is opened; the others are in the same folder.
     Memory(Arc<Vec<(String, Arc<Vec<u8>>)>>),
 }
@@ -31,36 +31,41 @@ pub(crate) enum ModelFiles {
 #[derive(Debug)]
 pub(crate) struct FileSource {
     files: ModelFiles,
-    file: Rc<FileBytes>,
+    file: Arc<FileBytes>,
 }
 
 impl FileSource {
     /// Opens the file, or the model in the folder.
     ///
     /// # Errors
-    /// Those of [`Reader::open`](super::Reader::open); `CHANGED` if a file has another version than stated.
+    /// Those of [`Reader::open`](super::Reader::open); `CHANGED` if a file of an open model is opened again and has
+    /// another version.
     pub(crate) fn open(files: ModelFiles) -> Result<Self> {
         let file = match &files {
-            ModelFiles::Disk(path, versions) => open_version(&folder::model_path(path)?, versions)?,
+            ModelFiles::Disk(path) => Arc::new(FileBytes::open(&folder::model_path(path)?)?),
+            ModelFiles::Opened(path, opened) => shared(path, opened)?,
             ModelFiles::Memory(files) => {
                 let (name, bytes) =
                     files.first().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
-                FileBytes::in_memory(name.clone(), Arc::clone(bytes))
+                Arc::new(FileBytes::in_memory(name.clone(), Arc::clone(bytes)))
             }
         };
-        Ok(FileSource { files, file: Rc::new(file) })
+        Ok(FileSource { files, file })
     }
 }
 
-fn open_version(path: &Path, versions: &HashMap<PathBuf, Version>) -> Result<FileBytes> {
-    let file = FileBytes::open(path)?;
-    match versions.get(path) {
-        Some(version) if file.version.as_ref() != Some(version) => {
-            let error = Error::new(ErrorKind::Changed, "the file changed since it was opened");
-            Err(error.advise("Another process changed the file. Open the model again.").in_file(&file.name))
-        }
-        _ => Ok(file),
+/// The file of an open model. It is opened again if the model has unpacked it.
+fn shared(path: &Path, opened: &HashMap<PathBuf, Arc<FileBytes>>) -> Result<Arc<FileBytes>> {
+    let file = opened.get(path);
+    if let Some(file) = file.filter(|file| !file.is_unpacked()) {
+        return Ok(Arc::clone(file));
     }
+    let again = FileBytes::open(path)?;
+    if file.is_some_and(|file| file.version == again.version) {
+        return Ok(Arc::new(again));
+    }
+    let error = Error::new(ErrorKind::Changed, "the file changed since the model was opened");
+    Err(error.advise("Another process changed the file. Open the model again.").in_file(&again.name))
 }
 
 impl CacheHints for FileSource {}
@@ -79,7 +84,7 @@ impl Source for FileSource {
             return Err(Error::new(ErrorKind::Truncated, what).at(range));
         }
         let end = range.end.min(length);
-        let body = FileBody { file: Rc::clone(&self.file), left: range.start..end, without_yield: 0 };
+        let body = FileBody { file: Arc::clone(&self.file), left: range.start..end, without_yield: 0 };
         let mut response = RangeResponse::new(range.start, body);
         (response.end, response.file_length) = (Some(end), Some(length));
         response.identity = Identity { length: Some(length), ..Identity::default() };
@@ -103,17 +108,21 @@ impl ModelSource for FileSource {
 
     fn part(&self, path: &str) -> Result<Self> {
         let file = match &self.files {
-            ModelFiles::Disk(_, versions) => {
-                let folder = self.file.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-                open_version(&folder.join(path), versions)?
-            }
+            ModelFiles::Disk(_) => Arc::new(FileBytes::open(&self.folder().join(path))?),
+            ModelFiles::Opened(_, opened) => shared(&self.folder().join(path), opened)?,
             ModelFiles::Memory(files) => {
                 let missing = || Error::new(ErrorKind::NotFound, "this file of the model was not given").in_file(path);
                 let (name, bytes) = files.iter().find(|(name, _)| name == path).ok_or_else(missing)?;
-                FileBytes::in_memory(name.clone(), Arc::clone(bytes))
+                Arc::new(FileBytes::in_memory(name.clone(), Arc::clone(bytes)))
             }
         };
-        Ok(FileSource { files: self.files.clone(), file: Rc::new(file) })
+        Ok(FileSource { files: self.files.clone(), file })
+    }
+}
+
+impl FileSource {
+    fn folder(&self) -> &Path {
+        self.file.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
     }
 }
 
@@ -139,7 +148,7 @@ impl Host for Disk {
 /// A range of a [`FileSource`].
 #[derive(Debug)]
 pub(crate) struct FileBody {
-    file: Rc<FileBytes>,
+    file: Arc<FileBytes>,
     left: Range<u64>,
     /// The number of bytes that were read since other futures could continue.
     without_yield: u64,

@@ -7,6 +7,7 @@ use crate::dtype::{Block, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::sparse::index_bytes;
 use crate::index::{Layout, Tensor};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The number of values that are placed at a time.
@@ -194,6 +195,8 @@ struct DenseWriter<B> {
     /// The offset of the window.
     start: u64,
     window: Vec<u8>,
+    /// The positions of values that are zero, as elements without a value are.
+    zeros: HashSet<u64>,
 }
 
 impl<B: Buffer> DenseWriter<B> {
@@ -210,7 +213,7 @@ impl<B: Buffer> DenseWriter<B> {
                 dense
             }
         };
-        Ok(DenseWriter { dense, element_bytes, start: 0, window: Vec::new() })
+        Ok(DenseWriter { dense, element_bytes, start: 0, window: Vec::new(), zeros: HashSet::new() })
     }
 
     fn put(&mut self, position: u64, element: &[u8]) -> Result<()> {
@@ -226,7 +229,9 @@ impl<B: Buffer> DenseWriter<B> {
         }
         let offset = (at - self.start) as usize;
         let place = self.window.get_mut(offset..offset + self.element_bytes).unwrap_or_default();
-        if place.iter().any(|byte| *byte != 0) {
+        let is_zero = element.iter().all(|byte| *byte == 0);
+        let has_zero = if is_zero { !self.zeros.insert(position) } else { self.zeros.contains(&position) };
+        if has_zero || place.iter().any(|byte| *byte != 0) {
             let error = Error::new(ErrorKind::Unsupported, format!("two of its values have the position {position}"));
             return Err(
                 error.advise("Load its components as they are stored, and add or replace such values yourself.")

@@ -11,6 +11,7 @@ mod folder;
 mod foreign_files;
 mod loader;
 mod model;
+mod model_faults;
 mod overlapping;
 mod reading;
 mod reports;

@@ -7,7 +7,7 @@ use crate::index::padding::PaddingCheck;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
 use crate::source::ModelSource;
-use crate::trust::{FilePlan, Sums};
+use crate::trust::{Covered, FilePlan, Sums, covered, covering};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -27,8 +27,8 @@ pub(crate) struct WholeChecks {
     warnings: RefCell<Vec<(usize, String)>>,
     /// By file, what verified its tensors one by one.
     by_tensors: RefCell<Vec<ByTensors>>,
-    /// The verified algorithms by file, once the call has compared all checksums.
-    checked_by: RefCell<Vec<Vec<Algorithm>>>,
+    /// What was verified by file, once the call has compared all checksums.
+    covered: RefCell<Vec<Vec<Covered>>>,
     verified_by: Cell<Option<Algorithm>>,
 }
 
@@ -109,21 +109,22 @@ impl WholeChecks {
     /// # Errors
     /// `CHECKSUM` if one does not match; `TRUNCATED` if a file does not end where its format says.
     pub(crate) async fn finish<S: ModelSource>(&self, shards: &[Shard<S>]) -> Result<()> {
-        let mut checked_by = Vec::new();
+        let mut covered = Vec::new();
         for (shard, (plan, sums)) in shards.iter().zip(self.sums.take()) {
             let mut of_file = finish_file(&shard.file, &plan, &sums).await?;
             if of_file.is_empty() {
-                of_file.extend(shard.file.signed_by()); // piece by piece
+                of_file.extend(shard.file.signed_by().map(|algorithm| (0..u64::MAX, algorithm))); // piece by piece
             }
-            checked_by.push(of_file);
+            covered.push(of_file);
         }
         let warning = |(shard, padding): (usize, PaddingCheck)| Some((shard, padding.warning()?));
         *self.warnings.borrow_mut() = self.padding.take().into_iter().enumerate().filter_map(warning).collect();
         let by_tensors = self.by_tensors.take();
-        let covering = checked_by.iter().zip(by_tensors).map(|(of_file, by_tensors)| match of_file.last() {
-            Some(algorithm) => ByTensors::All(*algorithm),
-            None => by_tensors,
-        });
+        let covering = covered
+            .iter()
+            .zip(shards)
+            .zip(by_tensors)
+            .map(|((of_file, shard), by_tensors)| covering_all(of_file, shard).map_or(by_tensors, ByTensors::All));
         // Files without tensors, such as an empty shard, leave nothing unverified.
         let mut covering = covering.filter(|covered| *covered != ByTensors::Nothing);
         let first = covering.next();
@@ -131,7 +132,7 @@ impl WholeChecks {
             Some(ByTensors::All(algorithm)) if covering.all(|covered| Some(covered) == first) => Some(algorithm),
             _ => None,
         });
-        *self.checked_by.borrow_mut() = checked_by;
+        *self.covered.borrow_mut() = covered;
         Ok(())
     }
 
@@ -140,9 +141,9 @@ impl WholeChecks {
         self.warnings.take()
     }
 
-    /// The algorithms of the verified checksums, by file.
-    pub(crate) fn checked_by(&self) -> Vec<Vec<Algorithm>> {
-        self.checked_by.borrow().clone()
+    /// What the checksums of files cover, by file.
+    pub(crate) fn covered(&self) -> Vec<Vec<Covered>> {
+        self.covered.borrow().clone()
     }
 
     /// The algorithm that verified every file, as a whole or tensor by tensor; `None` if a tensor has no checksum, or
@@ -160,9 +161,18 @@ fn begin_padding<S: ModelSource>(shard: &Shard<S>) -> Result<PaddingCheck> {
     Ok(check.flatten().unwrap_or_default())
 }
 
-/// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole
-/// file, if there is one.
-async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<Algorithm>> {
+/// The one algorithm of checksums of a file that cover all bytes of its tensors.
+fn covering_all<S: ModelSource>(covered: &[Covered], shard: &Shard<S>) -> Option<Algorithm> {
+    let (_, last) = covered.last()?;
+    let open = shard.opened.try_lock().and_then(|open| open.clone())?;
+    let tensors: Vec<_> = open.index.tensors.iter().collect();
+    let mut stored = tensors.iter().flat_map(|tensor| &tensor.components).filter(|part| !part.range.is_empty());
+    stored.all(|component| covering(covered, &component.range) == Some(*last)).then_some(*last)
+}
+
+/// Compares the checksums of one file and returns what they cover. The last one is that of the whole file, if there is
+/// one.
+async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<Covered>> {
     let crc32s = check_footers(file, plan).await?;
     let matched = plan.compare(&crc32s, |over, like| {
         sums.digest(over, like).ok_or_else(|| {
@@ -174,7 +184,7 @@ async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, s
     for (_, digest) in matched.iter().filter(|(over, _)| *over == (0..file.stored_length().unwrap_or(0))) {
         file.confirm_whole(digest);
     }
-    Ok(matched.into_iter().map(|(_, digest)| digest.algorithm()).collect())
+    Ok(covered(matched, file.stored_length().or_else(|| file.file_length())))
 }
 
 /// Checks the end of a file, and returns the CRC-32 values that its footers state.

@@ -161,11 +161,16 @@ impl<S: ModelSource> RunReader<S> {
     ) -> Result<Option<ComponentFuture<BufferOf<S>>>> {
         let Target { slot, component } = wanted.target;
         let tensor = self.batch.tensor(slot)?;
-        let received = match tensor.components.get(component) {
-            Some(part) if self.batch.begin_large(slot, component, part)? => {
-                self.large(reading, wanted, part, &tensor.name).await
-            }
-            Some(part) => self.component(reading, wanted, part, &tensor.name).await.map(Some),
+        let part = tensor.components.get(component);
+        if let Some(part) = part {
+            reading.check_length(&part.range).await.map_err(|e| self.place(e.in_tensor(&tensor.name)))?;
+        }
+        let received = match part {
+            Some(part) => match self.batch.begin_large(slot, component, part) {
+                Ok(true) => self.large(reading, wanted, part, &tensor.name).await,
+                Ok(false) => self.component(reading, wanted, part, &tensor.name).await.map(Some),
+                Err(error) => Err(error),
+            },
             None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
         };
         // `None` for a large component if another connection reads the rest of it.

@@ -89,5 +89,7 @@ fn are_tied<B>(one: &PlannedTensor<B>, other: &PlannedTensor<B>) -> bool {
     }
     let are_dense = one.layout == Layout::Dense && other.layout == Layout::Dense;
     let mut components = one.components.iter().zip(&other.components);
-    are_dense && one.shares_bytes_with(other) && components.all(|(a, b)| a.digest == b.digest && a.pages == b.pages)
+    are_dense
+        && one.shares_bytes_with(other)
+        && components.all(|(a, b)| a.digest == b.digest && a.pages == b.pages && a.rule == b.rule)
 }

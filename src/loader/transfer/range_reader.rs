@@ -68,6 +68,9 @@ pub(crate) struct Chunk<'a, B> {
     pub(crate) length: u64,
 }
 
+/// A component of at most this length is allocated before the length of the file is known.
+const MAX_UNCHECKED_BYTES: u64 = 1 << 20;
+
 impl<S: Source> RangeReader<S> {
     /// A reader from `position` to `end`, whose first bytes are `known`. Sends no request yet.
     pub(crate) fn new(file: Rc<ModelFile<S>>, position: u64, end: Rc<Cell<u64>>, known: Vec<u8>) -> Self {
@@ -114,6 +117,29 @@ impl<S: Source> RangeReader<S> {
                 Ok(remote) => return Ok(remote),
                 Err(error) => self.recover(error).await?,
             }
+        }
+    }
+
+    /// Checks that the file has the bytes of a component before memory is allocated for it. If its length is unknown and
+    /// the component is large, the response to the request for it says it, as far as the server does.
+    ///
+    /// # Errors
+    /// `TRUNCATED` if it has not; those of the request.
+    pub(crate) async fn check_length(&mut self, component: &Range<u64>) -> Result<()> {
+        let is_large = component.end - component.start > MAX_UNCHECKED_BYTES;
+        let has_known = self.known_at < self.known.len();
+        while is_large && self.file.length().is_none() && !has_known && self.remote.is_none() {
+            match self.connect_at_position().await {
+                Ok(remote) => self.remote = Some(remote),
+                Err(error) => self.recover(error).await?,
+            }
+        }
+        match self.file.length() {
+            Some(length) if component.end > length => {
+                let what = format!("the file has only {length} bytes");
+                Err(Error::new(ErrorKind::Truncated, what).at(component.clone()))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -14,5 +14,5 @@ pub(crate) fn too_limited(start: u64, position: u64) -> Error {
 pub(crate) fn truncated_error(start: u64, end: u64, wanted_end: u64) -> Error {
     let what = format!("the transfer ended at byte {end}, before byte {wanted_end}");
     let error = Error::new(ErrorKind::Truncated, what).at(start..wanted_end).transient();
-    error.advise("The connection was closed early, or the file on the server is incomplete: try again, then check it.")
+    error.advise("The connection was closed early, or the file is incomplete: try again, then check the file.")
 }

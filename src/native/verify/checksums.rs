@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::format::Expected;
 use crate::index::{Algorithm, Component, Digest, Encoding, Tensor};
 use crate::native::file::TensorFile;
+use crate::trust::{Covered, covered};
 use std::ops::Range;
 
 impl TensorFile {
@@ -63,10 +64,10 @@ impl TensorFile {
         Ok(())
     }
 
-    /// Compares all checksums of ranges of the file, and returns their algorithms.
-    pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Vec<Algorithm>> {
+    /// Compares all checksums of ranges of the file, and returns what they cover.
+    pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Vec<Covered>> {
         let matched = self.plan.compare(&self.footer_crc32s()?, |over, like| self.computed(over, like, computed))?;
-        Ok(matched.into_iter().map(|(_, digest)| digest.algorithm()).collect())
+        Ok(covered(matched, Some(self.bytes.file_length())))
     }
 
     /// The CRC-32 values that the file states.

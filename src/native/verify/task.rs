@@ -4,13 +4,16 @@ use super::checksums::is_digested_in_parts;
 use super::sums::{Computed, Part, PartsHasher};
 use crate::codec::blake3_tree::Subtrees;
 use crate::codec::digest::Hasher;
+use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Digest, Encoding, Tensor};
+use crate::format;
+use crate::index::{Component, Digest, Encoding, PageTable, Tensor};
 use crate::native::Reader;
 use crate::native::file::TensorFile;
 use crate::pipeline::{Pipeline, Task as ComponentTask};
 use crate::progress::Progress;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The size of tasks over raw bytes, so that one large tensor keeps all processors busy.
 const RAW_TASK_BYTES: u64 = 16 << 20;
@@ -32,6 +35,8 @@ pub(super) enum Work<'a> {
     Component(&'a Tensor, &'a Component),
     /// A digest with the algorithm of this one.
     Digest(Digest),
+    /// Compare the digests of all pages of the range.
+    Pages(PageTable),
     /// Nothing besides the CRC-32 and the parts of BLAKE3 digests.
     Parts,
 }
@@ -51,6 +56,12 @@ impl Reader {
         let mut whole: Vec<_> = self.components(shard).filter(|(_, c)| is_checked_whole(c)).collect();
         whole.sort_by_key(|(_, component)| component.range.start);
         let mut tasks: Vec<_> = file.digest_tasks(shard).collect();
+        // The digest of a component covers the same bytes as those of its pages.
+        let only_pages = self.components(shard).filter(|(_, component)| component.digest.is_none());
+        let mut tables: Vec<_> = only_pages.filter_map(|(_, component)| component.pages.as_deref()).collect();
+        tables.sort_by_key(|table| (table.over.start, table.at.start));
+        tables.dedup();
+        tasks.extend(tables.into_iter().map(|t| Task::new(shard, file, t.over.clone(), Work::Pages(t.clone()))));
         let mut in_order = Vec::new();
         let raw = |range| file.cuts(range).map(|range| Task::new(shard, file, range, Work::Parts));
         let mut at = 0;
@@ -113,6 +124,14 @@ impl<'a> Task<'a> {
             Work::Digest(stated) => Some(Hasher::new(*stated)),
             _ => None,
         };
+        let mut pages = match &self.work {
+            Work::Pages(table) => {
+                let pages = self.file.bytes.parse(|window| format::page_digests(window, table))?;
+                Some(PageChecker::new(Arc::new(pages)))
+            }
+            _ => None,
+        };
+        let mut at = self.range.start;
         self.file.bytes.storage.read_pieces(&self.range, &mut |piece| {
             if progress.is_cancelled() {
                 return Err(Error::new(ErrorKind::Io, "the check was interrupted").advise("Run it again."));
@@ -124,6 +143,10 @@ impl<'a> Task<'a> {
                 hasher.update(piece);
             }
             parts.update(piece);
+            if let Some(pages) = &mut pages {
+                pages.update(at, piece)?;
+            }
+            at += piece.len() as u64;
             if let Some(pipeline) = &mut pipeline {
                 pipeline.push(piece, &mut |_| Ok(())).map_err(|e| self.place(e))?;
             }
@@ -177,5 +200,5 @@ impl TensorFile {
 /// Whether a component is one task.
 fn is_checked_whole(component: &Component) -> bool {
     let is_checked = component.encoding != Encoding::Raw || component.digest.is_some() || component.rule.is_some();
-    is_checked && !component.range.is_empty() && !is_digested_in_parts(component)
+    is_checked && !is_digested_in_parts(component)
 }

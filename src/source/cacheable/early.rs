@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Maximum number of bytes of a file that wait for the cache. After that, its reads wait, too: a connection of
-/// 100 Mb/s transfers them in more than a second.
-const MAX_PENDING_BYTES: u64 = 16 << 20;
+/// Maximum number of bytes of a file that wait for the cache. After that, its reads wait, too: even at 1 Gb/s, they take
+/// half a second, in which a cache usually starts.
+const MAX_PENDING_BYTES: u64 = 64 << 20;
 
 /// What waits for the cache of a file, in the order in which it came.
 #[derive(Default)]

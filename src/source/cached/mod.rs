@@ -27,6 +27,7 @@ mod writer;
 use super::RangeResponse;
 use super::cacheable::EarlyResponse;
 use super::fetch::FetchSource;
+use crate::browser::lock::Lock;
 use crate::cache::PIECE_BYTES;
 use crate::cache::client::Client;
 use crate::error::Result;
@@ -36,6 +37,7 @@ use file::CachedFile;
 use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
+use lease::Lease;
 pub(crate) use report::Report;
 use std::ops::Range;
 use std::rc::Rc;
@@ -92,6 +94,13 @@ impl CachedSource {
         CachedBody::start(Rc::clone(&self.file), range).await
     }
 
+    /// Uses the lease that was taken before the cache had started.
+    pub(crate) fn hold_lease(&self, lock: Lock) -> Rc<Lease> {
+        let lease = Lease::new(lock);
+        *self.file.lease.borrow_mut() = Rc::downgrade(&lease);
+        lease
+    }
+
     /// Caches bytes at an offset of the file that were received before the cache has started.
     pub(crate) fn write_early<'a>(
         &'a self,
@@ -105,6 +114,7 @@ impl CachedSource {
                 Some(writer) => writer,
                 None => CacheWriter::of_early(&self.file, &response.head).await,
             };
+            writer.note_activity();
             writer.push(position, bytes).await;
             response.writer.replace(Some(writer));
         }

@@ -9,6 +9,16 @@
   /** @type {any} */
   let loader;
   Object.assign(globalThis, {
+    /** Makes this visit the first one: other cases leave an empty folder and an empty database. */
+    removeStorage: async () => {
+      const root = await navigator.storage.getDirectory();
+      await root.removeEntry("weightstream", { recursive: true }).catch(() => {}); // there is none
+      await new Promise((resolve, reject) => {
+        const deleting = indexedDB.deleteDatabase("weightstream");
+        [deleting.onsuccess, deleting.onerror, deleting.onblocked] = [resolve, reject, reject];
+      });
+      return "removed";
+    },
     /** Opens the model and loads a tensor. Tells whether the cache was requested before the tensor arrived. */
     firstTensor: async (url, name) => {
       loader = await globalThis.StreamingLoader.open(url);

@@ -40,6 +40,7 @@ fn reads_before_the_cache_has_started(browser: &mut Chromium, site: &Site) -> Re
     let expected = site.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
     let mut page = site.page(browser)?;
     page.evaluate(include_str!("held_cache.js"))?;
+    ensure!(page.evaluate("removeStorage()")? == "removed", "another page uses the storage");
     let first = page.evaluate(&format!("firstTensor({}, {TENSOR:?})", json!(models.url())))?;
     let first = first.as_str().context("no report")?;
     ensure!(first == json!({ "sha256": expected.sha256, "requests": 1 }).to_string(), "the first tensor: {first}");

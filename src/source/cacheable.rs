@@ -1,9 +1,9 @@
 //! A URL whose bytes are cached. The cache may still be starting: its code and its worker take longer to load than the
 //! first bytes of a model.
 //!
-//! If nothing is cached yet, as at the first visit of a page, reads do not wait for the cache. Their bytes come from the
-//! server, are copied, and are cached once the cache has started. Otherwise, cached bytes must not be downloaded again,
-//! so the first read waits. So does a read of a file that another tab is downloading.
+//! If nothing is cached yet, as at the first visit of a page, reads do not wait for the cache. Their bytes come from
+//! the server, are copied, and are cached once the cache has started. Otherwise, cached bytes must not be downloaded
+//! again, so the first read waits. So does a read of a file that another tab is downloading.
 
 mod early;
 
@@ -19,7 +19,6 @@ use crate::cache::{CacheOption, key};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::index::CopiedRange;
-pub(crate) use early::EarlyResponse;
 use early::{EarlyBody, Pending, apply};
 use futures::future::{self, FutureExt, LocalBoxFuture, Shared};
 use std::cell::{Cell, RefCell};
@@ -32,8 +31,8 @@ use wasm_bindgen_futures::spawn_local;
 type Ready = Shared<LocalBoxFuture<'static, Option<CachedSource>>>;
 
 thread_local! {
-    /// The files that are read before the cache has started, by their names in it. Later loads of such a file wait until
-    /// its bytes are cached.
+    /// The files that are read before the cache has started, by their names in it. Later loads of such a file wait
+    /// until its bytes are cached.
     static EARLY: RefCell<HashMap<String, Ready>> = RefCell::default();
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cases::{PROBE_BYTES, TENSOR};
 use super::{Models, Report, SCRIPT, Site, TestCase, report};
@@ -42,8 +42,8 @@ fn reads_before_the_cache_has_started(browser: &mut Chromium, site: &Site) -> Re
     page.evaluate(include_str!("held_cache.js"))?;
     ensure!(page.evaluate("removeStorage()")? == "removed", "another page uses the storage");
     let first = page.evaluate(&format!("firstTensor({}, {TENSOR:?})", json!(models.url())))?;
-    let first = first.as_str().context("no report")?;
-    ensure!(first == json!({ "sha256": expected.sha256, "requests": 1 }).to_string(), "the first tensor: {first}");
+    let first: Value = serde_json::from_str(first.as_str().context("no report")?)?;
+    ensure!(first == json!({ "sha256": expected.sha256, "requests": 1 }), "the first tensor: {first}");
     let outcome = page.evaluate(&format!("releaseCache({})", expected.byte_length))?;
     ensure!(outcome == "cached", "{outcome}");
     page.close()?;

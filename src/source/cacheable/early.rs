@@ -4,7 +4,7 @@ use super::CacheableSource;
 use crate::browser::lock::Lock;
 use crate::error::Result;
 use crate::index::CopiedRange;
-use crate::source::cached::{CacheWriter, CachedSource, Hint};
+use crate::source::cached::{CachedSource, EarlyResponse, Hint};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
 use crate::source::{Body, RangeResponse};
@@ -34,16 +34,6 @@ enum Action {
     Copies(Vec<CacheableSource>, Vec<CopiedRange>),
     /// Bytes of the file at this offset.
     Bytes(Rc<EarlyResponse>, u64, Uint8Array),
-}
-
-/// What is known of a response whose bytes are to be cached.
-#[derive(Debug)]
-pub(crate) struct EarlyResponse {
-    /// The response without its body.
-    pub(crate) head: RangeResponse<()>,
-    /// Created for the first bytes, when the cache has started. It is dropped, and so writes the last ones, with the
-    /// response.
-    pub(crate) writer: RefCell<Option<CacheWriter>>,
 }
 
 /// The body of a response to a read that did not wait for the cache.
@@ -130,7 +120,7 @@ impl EarlyBody {
             identity: answer.identity.clone(),
             ..RangeResponse::new(answer.start, ())
         };
-        let response = Rc::new(EarlyResponse { head, writer: RefCell::default() });
+        let response = Rc::new(EarlyResponse::new(head));
         let (file, position) = (file.clone(), answer.start);
         answer.map(|body| EarlyBody { file, body, response, position })
     }

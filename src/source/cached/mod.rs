@@ -25,7 +25,6 @@ mod version;
 mod writer;
 
 use super::RangeResponse;
-use super::cacheable::EarlyResponse;
 use super::fetch::FetchSource;
 use crate::browser::lock::Lock;
 use crate::cache::PIECE_BYTES;
@@ -39,14 +38,25 @@ use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
 use lease::Lease;
 pub(crate) use report::Report;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
-pub(crate) use writer::CacheWriter;
+use writer::CacheWriter;
 
 /// A file at a URL with a cache.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedSource {
     file: Rc<CachedFile>,
+}
+
+/// A response that arrived before the cache had started, and whose bytes are to be cached.
+#[derive(Debug)]
+pub(crate) struct EarlyResponse {
+    /// The response without its body.
+    head: RangeResponse<()>,
+    /// Created for the first bytes, when the cache has started. It is dropped, and so writes the last ones, with the
+    /// response.
+    writer: RefCell<Option<CacheWriter>>,
 }
 
 /// What the loader knows of a file: see the methods of [`CacheHints`](super::CacheHints).
@@ -56,6 +66,12 @@ pub(crate) enum Hint {
     ExpectBuffers(Vec<Range<u64>>),
     Confirm(Range<u64>, Digest),
     Reject,
+}
+
+impl EarlyResponse {
+    pub(crate) fn new(head: RangeResponse<()>) -> Self {
+        EarlyResponse { head, writer: RefCell::default() }
+    }
 }
 
 impl CachedSource {

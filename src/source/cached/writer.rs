@@ -14,7 +14,7 @@ const MAX_AGE_MS: f64 = 1_000.0;
 
 /// Writes the bytes of one connection to the cache.
 #[derive(Debug)]
-pub(crate) struct CacheWriter {
+pub(super) struct CacheWriter {
     file: Rc<CachedFile>,
     piece: Option<Piece>,
     /// The version of the file; `None` if the bytes cannot be cached.

@@ -109,6 +109,7 @@ pub(crate) fn join(partition: Option<&str>, name: &str) -> String {
 }
 
 /// The name of the Web Lock that a page holds while it downloads the file with this key.
+#[cfg(workers)]
 pub(crate) fn lease_name(key: &str) -> String {
     format!("weightstream load {key}")
 }

@@ -4,7 +4,7 @@ use super::CacheableSource;
 use crate::browser::lock::Lock;
 use crate::error::Result;
 use crate::index::CopiedRange;
-use crate::source::cached::{CachedSource, EarlyResponse, Hint};
+use crate::source::cached::{CachedSource, EarlyResponse, Hint, active};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
 use crate::source::{Body, RangeResponse};
@@ -130,6 +130,14 @@ impl EarlyBody {
     /// # Errors
     /// Those of [`Body::read`](crate::source::Body::read).
     pub(super) async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+        match self.response.lease() {
+            // Without the code of the cache, there is no lease that could end.
+            Some(lease) => active(Some(&lease), self.read_next(into, at)).boxed_local().await,
+            None => self.read_next(into, at).boxed_local().await,
+        }
+    }
+
+    async fn read_next(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         let start = at.start;
         let count = self.body.read(into, at).await?;
         into.check_attached()?; // the caller may have detached its memory

@@ -37,11 +37,6 @@ impl Lease {
         self.lock.borrow().is_some()
     }
 
-    /// Reports that bytes of the download have arrived.
-    pub(super) fn note_activity(&self) {
-        self.is_active.set(true);
-    }
-
     /// Whether the download has gone on since the last call. If not, ends the lease. A consumer that still waits for
     /// bytes polls again when it is woken, and so shows this until the next call.
     fn check(&self) -> bool {
@@ -57,7 +52,7 @@ impl Lease {
 }
 
 /// Waits for bytes of the download that has this lease.
-pub(super) async fn active<T>(lease: Option<&Rc<Lease>>, bytes: impl Future<Output = T>) -> T {
+pub(crate) async fn active<T>(lease: Option<&Rc<Lease>>, bytes: impl Future<Output = T>) -> T {
     let Some(lease) = lease.map(Rc::clone) else { return bytes.await };
     let mut bytes = pin!(bytes);
     poll_fn(|context| {

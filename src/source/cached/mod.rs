@@ -37,6 +37,7 @@ use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
 use lease::Lease;
+pub(crate) use lease::active;
 pub(crate) use report::Report;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -71,6 +72,11 @@ pub(crate) enum Hint {
 impl EarlyResponse {
     pub(crate) fn new(head: RangeResponse<()>) -> Self {
         EarlyResponse { head, writer: RefCell::default() }
+    }
+
+    /// The lease of the download, once the cache has started.
+    pub(crate) fn lease(&self) -> Option<Rc<Lease>> {
+        self.writer.borrow().as_ref().and_then(|writer| writer.lease.clone())
     }
 }
 
@@ -130,7 +136,6 @@ impl CachedSource {
                 Some(writer) => writer,
                 None => CacheWriter::of_early(&self.file, &response.head).await,
             };
-            writer.note_activity();
             writer.push(position, bytes).await;
             response.writer.replace(Some(writer));
         }

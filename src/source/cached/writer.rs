@@ -47,13 +47,6 @@ impl CacheWriter {
         CacheWriter { file: Rc::clone(file), piece: None, version, lease }
     }
 
-    /// Reports that the download goes on, so that its lease does not end.
-    pub(super) fn note_activity(&self) {
-        if let Some(lease) = &self.lease {
-            lease.note_activity();
-        }
-    }
-
     /// Adds bytes at the offset `start`. Waits only while there are too many pending writes.
     pub(super) async fn push(&mut self, start: u64, bytes: &Uint8Array) {
         let mut at = 0;

@@ -24,8 +24,14 @@ impl<'a> BackwardBits<'a> {
     /// Returns the next `count` bits, 1 to 16. Those beyond the start are zeros.
     pub(super) fn peek(&self, count: u32) -> usize {
         let end = self.left.div_ceil(8);
-        let byte = |back: usize| end.checked_sub(back).and_then(|at| self.bytes.get(at)).copied().unwrap_or_default();
-        let window = u32::from_be_bytes([byte(1), byte(2), byte(3), 0]) << (end * 8 - self.left);
+        let window = match self.bytes.get(..end).and_then(|bytes| bytes.last_chunk()) {
+            Some(last) => u32::from_le_bytes(*last),
+            None => {
+                let byte = |back| end.checked_sub(back).and_then(|at| self.bytes.get(at)).copied().unwrap_or_default();
+                u32::from_be_bytes([byte(1), byte(2), byte(3), 0])
+            }
+        };
+        let window = window << (end * 8 - self.left);
         (window >> (32 - count)) as usize
     }
 

@@ -95,11 +95,20 @@ struct RoundEnd {
 }
 
 impl Round<'_> {
+    /// `ONE` means that each entry has one symbol, so that the positions of symbols are known.
     #[inline(always)]
-    fn look_up(&mut self, entries: &[Entry; ENTRIES]) {
+    fn look_up<const ONE: bool>(&mut self, entries: &[Entry; ENTRIES]) {
         let next = (self.word >> (u64::BITS - MAX_CODE_BITS)) as usize;
         let entry = entries.get(next).copied().unwrap_or_default();
         self.word = self.word.wrapping_shl(entry.shift());
+        if ONE {
+            let [symbol, ..] = entry.symbols();
+            if let Some(output) = self.output.get_mut(self.written) {
+                *output = symbol;
+            }
+            self.written += 1;
+            return;
+        }
         if let Some(output) = self.output.get_mut(self.written..).and_then(|output| output.first_chunk_mut()) {
             *output = entry.symbols();
         }
@@ -119,7 +128,10 @@ impl Round<'_> {
 
 /// Decodes the streams of a block, which must be consumed exactly.
 pub(super) fn decode_four(table: &Table, mut streams: [Stream<'_>; 4]) -> Result<(), Malformed> {
-    rounds_of_four(table.entries(), &mut streams);
+    match table.has_one_symbol_each() {
+        true => rounds_of_four::<true>(table.entries(), &mut streams),
+        false => rounds_of_four::<false>(table.entries(), &mut streams),
+    }
     streams.into_iter().try_for_each(|stream| decode_one(table, stream))
 }
 
@@ -128,7 +140,7 @@ pub(super) fn decode_one(table: &Table, mut stream: Stream<'_>) -> Result<(), Ma
     let entries = table.entries();
     while let Some(mut round) = stream.round() {
         for _ in 0..LOOKUPS {
-            round.look_up(entries);
+            round.look_up::<false>(entries);
         }
         let end = round.end();
         stream.advance(end);
@@ -138,7 +150,7 @@ pub(super) fn decode_one(table: &Table, mut stream: Stream<'_>) -> Result<(), Ma
 
 /// Decodes streams until one of them is near its end.
 #[inline(never)]
-fn rounds_of_four(entries: &[Entry; ENTRIES], [a, b, c, d]: &mut [Stream<'_>; 4]) {
+fn rounds_of_four<const ONE: bool>(entries: &[Entry; ENTRIES], [a, b, c, d]: &mut [Stream<'_>; 4]) {
     loop {
         // One pattern for all four makes the compiler combine the checks first, with 60 instructions a round.
         let Some(mut first) = a.round() else { return };
@@ -146,10 +158,10 @@ fn rounds_of_four(entries: &[Entry; ENTRIES], [a, b, c, d]: &mut [Stream<'_>; 4]
         let Some(mut third) = c.round() else { return };
         let Some(mut fourth) = d.round() else { return };
         for _ in 0..LOOKUPS {
-            first.look_up(entries);
-            second.look_up(entries);
-            third.look_up(entries);
-            fourth.look_up(entries);
+            first.look_up::<ONE>(entries);
+            second.look_up::<ONE>(entries);
+            third.look_up::<ONE>(entries);
+            fourth.look_up::<ONE>(entries);
         }
         let (first, second, third, fourth) = (first.end(), second.end(), third.end(), fourth.end());
         a.advance(first);

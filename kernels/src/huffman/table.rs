@@ -77,6 +77,11 @@ impl Table {
         }
     }
 
+    /// Whether each entry has one symbol, because two codes have more than 11 bits.
+    pub(super) fn has_one_symbol_each(&self) -> bool {
+        self.code_bits.iter().all(|&bits| bits == 0 || u32::from(bits) > MAX_CODE_BITS / 2)
+    }
+
     /// Returns the first symbol of an entry and the length of its code.
     pub(super) fn first(&self, bits: usize) -> (u8, u32) {
         let [symbol, ..] = self.entries().get(bits).copied().unwrap_or_default().symbols();
@@ -116,17 +121,26 @@ impl Table {
     /// symbols. The symbols with a code of `n` bits therefore divide a table into ranges, and the range of each is the
     /// table for `n` bits less with this symbol put before it.
     fn fill(&mut self) {
-        let mut sorted = [(0, 0); 256];
-        let mut count = 0;
-        for code_bits in (1..=MAX_CODE_BITS as u8).rev() {
-            for (symbol, _) in (0..=u8::MAX).zip(self.code_bits).filter(|&(_, bits)| bits == code_bits) {
-                if let Some(next) = sorted.get_mut(count) {
-                    *next = (symbol, code_bits);
-                    count += 1;
-                }
+        let mut positions = [0; MAX_CODE_BITS as usize + 1];
+        for &code_bits in &self.code_bits {
+            if let Some(count) = positions.get_mut(usize::from(code_bits)) {
+                *count += 1;
             }
         }
-        let sorted = sorted.get(..count).unwrap_or_default();
+        let mut start = 0;
+        for position in positions.iter_mut().skip(1).rev() {
+            (start, *position) = (start + *position, start);
+        }
+        let mut sorted = [(0, 0); 256];
+        for (symbol, code_bits) in (0..=u8::MAX).zip(self.code_bits).filter(|&(_, code_bits)| code_bits > 0) {
+            if let Some(position) = positions.get_mut(usize::from(code_bits))
+                && let Some(next) = sorted.get_mut(*position)
+            {
+                *next = (symbol, code_bits);
+                *position += 1;
+            }
+        }
+        let sorted = sorted.get(..start).unwrap_or_default();
         // An entry has at most six symbols: five of two bits, or one and five of one bit.
         let has_one_bit = sorted.last().is_some_and(|&(_, code_bits)| code_bits == 1);
         let max_rest_bits = if has_one_bit { 5 } else { MAX_CODE_BITS - 2 };
@@ -147,19 +161,22 @@ impl Table {
             return;
         };
         none.fill(Entry::default());
-        for &(symbol, code_bits) in fitting {
+        for group in fitting.chunk_by(|(_, code_bits), (_, next)| code_bits == next) {
+            let Some(&(_, code_bits)) = group.first() else { return };
             let rest_bits = bits - u32::from(code_bits);
-            let Some((range, after)) = table.split_at_mut_checked(1 << rest_bits) else { return };
+            let Some((ranges, after)) = table.split_at_mut_checked(group.len() << rest_bits) else { return };
             table = after;
             let known_bits = rest_bits.min(max_rest_bits);
-            let rest = smaller.get(1 << known_bits..2 << known_bits).unwrap_or_default();
-            if known_bits == rest_bits {
-                for (entry, rest) in range.iter_mut().zip(rest) {
-                    *entry = Entry::before(*rest, symbol, code_bits);
-                }
-            } else {
-                for (entries, rest) in range.chunks_exact_mut(1 << (rest_bits - known_bits)).zip(rest) {
-                    entries.fill(Entry::before(*rest, symbol, code_bits));
+            let rests = smaller.get(1 << known_bits..2 << known_bits).unwrap_or_default();
+            for (range, &(symbol, _)) in ranges.chunks_exact_mut(1 << rest_bits).zip(group) {
+                if known_bits == rest_bits {
+                    for (entry, rest) in range.iter_mut().zip(rests) {
+                        *entry = Entry::before(*rest, symbol, code_bits);
+                    }
+                } else {
+                    for (entries, rest) in range.chunks_exact_mut(1 << (rest_bits - known_bits)).zip(rests) {
+                        entries.fill(Entry::before(*rest, symbol, code_bits));
+                    }
                 }
             }
         }

@@ -89,9 +89,10 @@ type Counts = [i16; MAX_CODE_BITS as usize + 1];
 /// Reads the distribution of the weights (RFC 8878, 4.1.1). Returns it, the logarithm of its sum, and what follows.
 fn read_distribution(bytes: &[u8]) -> Result<(Counts, u32, &[u8]), Malformed> {
     let mut at = 0;
+    // Returns at most 8 bits. Those beyond the end are zeros.
     let peek = |at: usize, count: u32| {
-        let bit = |i: usize| bytes.get(i / 8).is_some_and(|byte| byte >> (i % 8) & 1 == 1);
-        (0..count as usize).fold(0, |number, i| number | u32::from(bit(at + i)) << i)
+        let byte = |at| u32::from(bytes.get(at).copied().unwrap_or_default());
+        (byte(at / 8) | byte(at / 8 + 1) << 8) >> (at % 8) & ((1 << count) - 1)
     };
     let accuracy_log = peek(at, 4) + MIN_ACCURACY_LOG;
     at += 4;

@@ -3,8 +3,8 @@
 //! The bytes of weights with the exponents of floats compress best like this: their repetitions are chance, and a
 //! Huffman code alone is smaller and several times as fast. A general decoder copies literals twice, first to a buffer.
 //!
-//! The decoder accepts what the RFC allows. The C library, libzstd, is more lenient about damage that no encoder writes:
-//! it also accepts codes of 12 bits, distributions of weights with impossible weights, and, in the fastest of its loops,
+//! The decoder accepts what the RFC allows. The C library, libzstd, is more lenient about damage that no encoder
+//! writes: it also accepts codes of 12 bits, distributions with impossible weights, and, in the fastest of its loops,
 //! four streams that do not start or end where they should.
 
 mod bits;

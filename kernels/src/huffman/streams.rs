@@ -2,7 +2,7 @@
 //!
 //! Where a code starts is known only after the previous lookup. The lookups of four streams take turns, so that the
 //! processor works on four at once: one stream after the other in each round takes 1.25 times as long. Lookups of one
-//! symbol take 2.6 times as long, and of up to two symbols 1.7 times (exponents of BF16). Stores without checks of
+//! symbol take 2.5 times as long, and of up to two symbols 1.7 times (exponents of BF16). Stores without checks of
 //! bounds, which are unsafe, were not faster in V8.
 
 use super::Malformed;

@@ -21,11 +21,13 @@ pub(super) enum Data {
     Constant,
     TwoSymbols,
     ManySymbols,
+    /// Codes of 6 and 7 bits.
+    Flat,
 }
 
 impl Data {
-    pub(super) const ALL: [Data; 6] =
-        [Data::Uniform, Data::Exponents, Data::Skewed, Data::Constant, Data::TwoSymbols, Data::ManySymbols];
+    pub(super) const ALL: [Data; 7] =
+        [Data::Uniform, Data::Exponents, Data::Skewed, Data::Constant, Data::TwoSymbols, Data::ManySymbols, Data::Flat];
 
     pub(super) fn bytes(self, length: usize) -> Vec<u8> {
         let mut state = 0x9e37_79b9_7f4a_7c15 ^ length as u64;
@@ -44,13 +46,14 @@ impl Data {
             Data::Skewed => random().trailing_zeros().min(random() % 40) as u8,
             Data::Constant => 5,
             Data::TwoSymbols => [3, 200][usize::from(random() % 5 == 0)],
+            Data::Flat => (random() % 100) as u8,
             Data::ManySymbols => ((random() % 256) * (random() % 256) / 256) as u8,
         };
         (0..length).map(|_| next()).collect()
     }
 }
 
-/// Compresses with literals only: LAYOUTS, "literals only".
+/// Compresses with literals only: no match is as long as the target length.
 pub(super) fn compress(data: &[u8], max_block_bytes: usize) -> Vec<u8> {
     let mut context = CCtx::create();
     for parameter in [

@@ -1,7 +1,7 @@
 //! Decodes compressed blocks of Zstandard (RFC 8878) that have literals but no sequences.
 //!
-//! The bytes of weights with the exponents of floats compress best like this: their repetitions are chance, and a
-//! Huffman code alone is smaller and several times as fast. A general decoder copies literals twice, first to a buffer.
+//! The bytes with the exponents of floats compress best like this: their repetitions are chance, and a Huffman code
+//! alone is smaller and decoded twice as fast.
 //!
 //! The decoder accepts what the RFC allows. The C library, libzstd, is more lenient about damage that no encoder
 //! writes: it also accepts codes of 12 bits, distributions with impossible weights, and, in the fastest of its loops,
@@ -23,7 +23,7 @@ use table::Table;
 /// The maximum decoded size of a block (RFC 8878, 3.1.1.2.4).
 pub const MAX_BLOCK_BYTES: usize = 128 << 10;
 
-/// The minimum decoded size of four streams. Libzstd refuses less; three bytes cannot be divided among four streams.
+/// The minimum decoded size of four streams. Like libzstd, this refuses less.
 const MIN_FOUR_STREAMS_BYTES: usize = 6;
 
 /// The state that the blocks of a frame share: the Huffman code of the last block that has one.

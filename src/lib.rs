@@ -108,6 +108,7 @@
 //! stops where bytes are missing until the engine has fetched them.
 
 #![deny(missing_docs, unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 // Helpers that only some formats use are always compiled; the linker drops them. With all formats enabled, unused code
 // is an error.
 #![cfg_attr(not(feature = "formats"), allow(dead_code, unused_imports))]

@@ -1,5 +1,5 @@
 //! The loader in a real browser, over Blobs and over a scripted `fetch`.
-//! Run by `wasm-pack test --headless --chrome`, which `cargo xtask test` does.
+//! Run in headless Chromium by `cargo xtask test web`.
 
 #![cfg(target_arch = "wasm32")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]

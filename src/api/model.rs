@@ -61,7 +61,8 @@ pub struct Model {
 impl Model {
     /// Opens the model at a path, at an http(s) URL, or at an address on a model hub such as `hf:owner/name`
     /// (`hf:owner/name@revision/path` for one file of a revision). Of a folder, opens the model in it. Reads the
-    /// headers of its files; tensors are read on demand. URLs need the feature `http`.
+    /// headers of its files; tensors are read on demand. The end of a file, which may be missing, is read only by calls
+    /// that read the whole model, such as [`Model::verify`]. URLs need the feature `http`.
     ///
     /// # Errors
     /// `NOT_FOUND` and `IO` if a file cannot be opened; `NETWORK` and `HTTP` if a request fails; `UNSUPPORTED` for an

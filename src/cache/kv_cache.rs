@@ -41,15 +41,16 @@ impl KvCache {
     pub(super) fn open(user_cache: Option<UserCache>) -> Answer<'static, Box<dyn CacheBackend>> {
         async move {
             let cache = match user_cache {
-                Some(user_cache) => KvCache::new(Store::UserCache(user_cache), false),
-                None => KvCache::new(Store::Database(Database::open().await?), true),
+                Some(user_cache) => KvCache::new(Store::UserCache(user_cache)),
+                None => KvCache::new(Store::Database(Database::open().await?)),
             };
             Ok(Box::new(cache) as Box<dyn CacheBackend>)
         }
         .boxed_local()
     }
 
-    fn new(store: Store, has_quota: bool) -> Self {
+    fn new(store: Store) -> Self {
+        let has_quota = matches!(store, Store::Database(_));
         KvCache { files: ChunkedKv::new(store), has_quota, available_bytes: 0, started_ms: now_ms() }
     }
 

@@ -18,8 +18,9 @@ use crate::error::{Error, ErrorKind, Result};
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
+use futures::stream::Peekable;
 use js_sys::{Array, Reflect, Uint8Array};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
@@ -47,7 +48,7 @@ pub fn serve_cache() {
     });
     spawn_local(async move {
         match open_store(sender).await {
-            Ok(store) => run(Ok(Box::new(store)), None, events, Box::new(post)).await,
+            Ok(store) => run(Ok(Box::new(store)), None, events.peekable(), Box::new(post)).await,
             // Private windows may have IndexedDB but no OPFS.
             Err(error) => run_kv_cache(None, Some(error), events, Box::new(post)).await,
         }
@@ -74,7 +75,25 @@ pub(super) fn run_kv_cache(
     events: mpsc::UnboundedReceiver<Event>,
     post: Box<dyn Fn(Message<CacheReply>)>,
 ) -> LocalBoxFuture<'static, ()> {
-    async move { run(open_kv_cache(user_cache).await, opfs_error, events, post).await }.boxed_local()
+    async move {
+        let mut events = events.peekable();
+        while Pin::new(&mut events).peek().await.is_some() {
+            match open_kv_cache(user_cache.clone()).await {
+                // The code cannot be loaded now. The next request tries again.
+                Err(error) if error.kind == ErrorKind::Network => {
+                    if let Some(Event::Message(Message { number, body })) = events.next().await {
+                        let body = match body {
+                            Request::Status => CacheReply::Status(Status::unavailable(&error)),
+                            _ => CacheReply::Failed { message: error.what },
+                        };
+                        post(Message { number, body });
+                    }
+                }
+                store => return run(store, opfs_error, events, post).await,
+            }
+        }
+    }
+    .boxed_local()
 }
 
 async fn open_kv_cache(user_cache: Option<UserCache>) -> Result<Box<dyn CacheBackend>> {
@@ -88,7 +107,7 @@ async fn open_kv_cache(user_cache: Option<UserCache>) -> Result<Box<dyn CacheBac
 async fn run(
     mut store: Result<Box<dyn CacheBackend>>,
     opfs_error: Option<Error>,
-    mut events: mpsc::UnboundedReceiver<Event>,
+    mut events: Peekable<mpsc::UnboundedReceiver<Event>>,
     post: Box<dyn Fn(Message<CacheReply>)>,
 ) {
     // Holds a copy of a piece in wasm memory while its checksum is computed and it is written.

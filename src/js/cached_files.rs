@@ -3,6 +3,7 @@
 use super::failure::failure;
 use super::{options, value};
 use crate::cache::{files, key};
+use crate::source::cacheable::settle_early;
 use crate::source::fetch::FetchSource;
 use futures::future::FutureExt;
 use js_sys::{Array, Date};
@@ -11,6 +12,7 @@ use wasm_bindgen::JsValue;
 
 /// An array of `CachedFile`.
 pub(super) async fn list() -> Result<JsValue, JsValue> {
+    settle_early().await;
     let all = Array::new();
     for file in files::list().await.map_err(failure)? {
         all.push(&value::object([
@@ -24,11 +26,13 @@ pub(super) async fn list() -> Result<JsValue, JsValue> {
 }
 
 pub(super) async fn delete(names: Vec<String>) -> Result<JsValue, JsValue> {
+    settle_early().await;
     files::delete(&names).await.map_err(failure)?;
     Ok(JsValue::UNDEFINED)
 }
 
 pub(super) async fn clear() -> Result<JsValue, JsValue> {
+    settle_early().await;
     files::clear().await.map_err(failure)?;
     Ok(JsValue::UNDEFINED)
 }
@@ -46,6 +50,7 @@ pub(super) async fn find(urls: Array, options: JsValue, forgets: bool) -> Result
         choice = settings.cache;
     }
     let mut listed = Vec::new();
+    settle_early().await;
     if let Some(choice) = choice
         && let (Some(cache), _) = choice.option.open().boxed_local().await
     {

@@ -4,7 +4,7 @@
 
 use super::cancel::{self, CloseSignal};
 use super::progress::{FILE, ProgressReporter};
-use super::promise::{Stop, deferred_promise};
+use super::promise::{Stop, deferred_promise, future_to_promise};
 use super::reading::Reading;
 use super::{options, value};
 use crate::deferred::Code;
@@ -70,10 +70,11 @@ impl JsFile {
         self.cache_name.clone()
     }
 
-    /// Whether what is downloaded is cached, as far as it is known.
-    #[wasm_bindgen(getter, js_name = isCaching)]
-    pub fn is_caching(&self) -> bool {
-        self.cache.is_caching()
+    /// Resolves to whether what is downloaded is cached, as far as it is known.
+    #[wasm_bindgen(js_name = isCaching)]
+    pub fn is_caching(&self) -> Promise {
+        let cache = Rc::clone(&self.cache);
+        future_to_promise(async move { Ok(cache.is_caching().await.into()) })
     }
 
     /// Starts to read the bytes `[start, end)`; without `end`, up to the end of the file. Requests nothing yet.

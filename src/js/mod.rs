@@ -145,10 +145,11 @@ impl JsLoader {
         sources.filter_map(WebSource::name_in_cache).map(str::to_owned).collect()
     }
 
-    /// Whether what is downloaded is cached, as far as it is known.
-    #[wasm_bindgen(getter, js_name = isCaching)]
-    pub fn is_caching(&self) -> bool {
-        self.cache.is_caching()
+    /// Resolves to whether what is downloaded is cached, as far as it is known.
+    #[wasm_bindgen(js_name = isCaching)]
+    pub fn is_caching(&self) -> Promise {
+        let cache = Rc::clone(&self.cache);
+        future_to_promise(async move { Ok(cache.is_caching().await.into()) })
     }
 
     /// Resolves to the warnings about the model, each with the name of its file.

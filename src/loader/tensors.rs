@@ -5,6 +5,7 @@ use crate::index::Tensor;
 use crate::loader::request::Order;
 use crate::loader::schedule::batch::{Batch, Call};
 use crate::loader::schedule::connections::Connections;
+use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::memory_budget::MemoryBudget;
 use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
 use crate::loader::schedule::rows::Rows;
@@ -103,15 +104,22 @@ impl<S: ModelSource> Loader<S> {
         let loads = stream::try_unfold(connections, step).inspect_err(move |_| failure.set(true));
         let loader = Rc::clone(self);
         let check = async move {
-            let Some(checks) = whole.filter(|_| !has_failed.get()) else { return Ok(()) };
-            checks.finish(&loader.shards).await?;
-            loader.verified_by.set(checks.verified_by());
-            *loader.late_warnings.borrow_mut() = checks.take_warnings();
-            observer.checked(checks.verified_by());
-            Ok(())
+            match whole.filter(|_| !has_failed.get()) {
+                Some(checks) => loader.finish_checks(&checks, &*observer).await,
+                None => Ok(()),
+            }
         };
         let check = stream::once(check).filter_map(async |outcome: Result<()>| outcome.err().map(Err));
         Ok(loads.chain(check))
+    }
+
+    /// Compares the checksums of whole files, after a call has read them.
+    async fn finish_checks(&self, checks: &WholeChecks, observer: &dyn Progress) -> Result<()> {
+        checks.finish(&self.shards).await?;
+        self.verified_by.set(checks.verified_by());
+        *self.late_warnings.borrow_mut() = checks.take_warnings();
+        observer.checked(checks.verified_by());
+        Ok(())
     }
 
     /// The parameters of a call that returns tensors.

@@ -54,6 +54,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Reader {
     name: String,
     /// A file that only names those with tensors.
+    #[cfg(native)]
     manifest: Option<Arc<FileBytes>>,
     metadata: ModelMetadata,
     files: Vec<TensorFile>,
@@ -252,6 +253,7 @@ impl Reader {
 
     fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
         let name = first.name.clone();
+        #[cfg(native)]
         let mut manifest = None;
         let (first, parsed) = first.unpack(None)?;
         let (mut assembly, opened) = Assembly::of(parsed, first.file_name()).map_err(|e| e.in_file(&name))?;
@@ -265,7 +267,12 @@ impl Reader {
                 files.push(TensorFile::new(first, index)?);
                 files.extend(data);
             }
-            Opened::Document => manifest = Some(Arc::new(first)),
+            Opened::Document => {
+                #[cfg(native)]
+                {
+                    manifest = Some(Arc::new(first));
+                }
+            }
         }
         match &assembly.manifest {
             None => files.extend(own.map(|(file, _)| file)),
@@ -282,6 +289,7 @@ impl Reader {
         assembly.check(&contents).map_err(|e| e.in_file(&name))?;
         let mut reader = Reader {
             name,
+            #[cfg(native)]
             manifest,
             metadata: join_metadata(assembly.manifest.as_mut(), files.first_mut()),
             files,

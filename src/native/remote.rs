@@ -57,8 +57,8 @@ impl<S: ModelSource> RemoteReader<S> {
     /// Like [`RemoteReader::open`], for another source, or one with options such as [`HttpSource::same_origin_only`].
     ///
     /// # Errors
-    /// As for [`Loader::open`] and [`Loader::load_index`]; `INVALID_ARGUMENT` in an async task, where a runtime of its own
-    /// cannot be started.
+    /// As for [`Loader::open`] and [`Loader::load_index`]; `INVALID_ARGUMENT` in an async task, where a runtime of its
+    /// own cannot be started.
     pub fn open_source(source: S, options: Options) -> Result<Self> {
         #[cfg(feature = "write")]
         let url = source.name().to_owned();

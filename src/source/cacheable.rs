@@ -1,9 +1,9 @@
 //! A URL whose bytes are cached. The cache may still be starting: its code and its worker take longer to load than the
 //! first bytes of a model.
 //!
-//! If nothing is cached yet, as at the first visit of a page, reads do not wait for the cache. Their bytes come from the
-//! server, are copied, and are cached once the cache has started. Otherwise, cached bytes must not be downloaded again,
-//! so the first read waits.
+//! If nothing is cached yet, as at the first visit of a page, reads do not wait for the cache. Their bytes come from
+//! the server, are copied, and are cached once the cache has started. Otherwise, cached bytes must not be downloaded
+//! again, so the first read waits. So does a read of a file that another tab is downloading.
 
 mod early;
 
@@ -13,15 +13,15 @@ use super::fetch::FetchSource;
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
 use super::{Body, CacheHints};
-use crate::cache::CacheOption;
+use crate::browser::lock::Lock;
 use crate::cache::client::Client;
+use crate::cache::{CacheOption, key};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::index::CopiedRange;
-pub(crate) use early::EarlyResponse;
 use early::{EarlyBody, Pending, apply};
-use futures::future::{FutureExt, LocalBoxFuture, Shared};
-use std::cell::RefCell;
+use futures::future::{self, FutureExt, LocalBoxFuture, Shared};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -31,8 +31,8 @@ use wasm_bindgen_futures::spawn_local;
 type Ready = Shared<LocalBoxFuture<'static, Option<CachedSource>>>;
 
 thread_local! {
-    /// The files that are read before the cache has started, by their names in it. Later loads of such a file wait until
-    /// its bytes are cached.
+    /// The files that are read before the cache has started, by their names in it. Later loads of such a file wait
+    /// until its bytes are cached.
     static EARLY: RefCell<HashMap<String, Ready>> = RefCell::default();
 }
 
@@ -59,6 +59,8 @@ pub(crate) struct CacheableSource {
     ready: Ready,
     /// Whether reads need not wait for the cache.
     may_read_early: bool,
+    /// Whether an early read has begun to start the cache.
+    is_starting: Rc<Cell<bool>>,
 }
 
 /// The start of the cache, which all files of a loader share.
@@ -68,6 +70,8 @@ struct CacheStart {
     report: Rc<Report>,
     is_empty: bool,
     client: Shared<LocalBoxFuture<'static, Option<Rc<Client>>>>,
+    /// The bytes of all files that wait for the cache.
+    pending_bytes: Rc<Cell<u64>>,
 }
 
 impl CacheableSource {
@@ -80,7 +84,11 @@ impl CacheableSource {
         // Until it has started, the cache of a browser is assumed to work.
         report.set_caching(is_empty);
         let client = start(option, Rc::clone(&report)).boxed_local().shared();
-        let source = Self::started_by(source, Rc::new(CacheStart { key_function, report, is_empty, client }))?;
+        report.set_start(client.clone());
+        let source = Self::started_by(
+            source,
+            Rc::new(CacheStart { key_function, report, is_empty, client, pending_bytes: Rc::default() }),
+        )?;
         if !source.may_read_early {
             source.ready.clone().await;
         }
@@ -91,10 +99,11 @@ impl CacheableSource {
         let name = start.key_function.name(&source.cache_url())?;
         let earlier = EARLY.with_borrow(|early| early.get(&name).cloned());
         let may_read_early = start.is_empty && earlier.is_none();
-        let pending = Rc::new(Pending::default());
+        let pending = Rc::new(Pending::new(Rc::clone(&start.pending_bytes)));
         let waiting = cached(source.clone(), name.clone(), Rc::clone(&start), Rc::clone(&pending), earlier);
         let ready = waiting.boxed_local().shared();
-        Ok(CacheableSource { source, start, name: name.into(), pending, ready, may_read_early })
+        let is_starting = Rc::default();
+        Ok(CacheableSource { source, start, name: name.into(), pending, ready, may_read_early, is_starting })
     }
 
     /// The source of bytes that are not cached.
@@ -121,11 +130,14 @@ impl CacheableSource {
     /// # Errors
     /// Those of [`Source::read`](super::Source::read). A cache error does not fail the read.
     pub(crate) async fn read(&self, range: Range<u64>) -> Result<RangeResponse<CacheableBody>> {
-        if self.may_read_early && self.ready.peek().is_none() {
-            let answer = self.source.read(range).await?;
-            // Only now, so that the code of the cache does not compete with the first bytes.
-            self.start_early();
-            return Ok(EarlyBody::start(self, answer).map(|body| CacheableBody::Early(Box::new(body))));
+        if self.may_read_early && !self.has_started() {
+            let (is_leased, answer) = future::join(self.take_lease(), self.source.read(range.clone())).await;
+            if is_leased {
+                let answer = answer?;
+                // Only now, so that the code of the cache does not compete with the first bytes.
+                self.start_early();
+                return Ok(EarlyBody::start(self, answer).map(|body| CacheableBody::Early(Box::new(body))));
+            }
         }
         match self.ready.clone().await {
             Some(cached) => {
@@ -137,12 +149,44 @@ impl CacheableSource {
         }
     }
 
-    fn start_early(&self) {
-        let is_new = EARLY.with_borrow_mut(|early| early.insert(self.name.to_string(), self.ready.clone()).is_none());
-        if is_new {
-            let ready = self.ready.clone();
-            spawn_local(async move { drop(ready.await) });
+    /// Takes the lease of the download, unless this page has it. Returns `false` if another tab has it. Without Web
+    /// Locks, tabs do not know of each other.
+    async fn take_lease(&self) -> bool {
+        if self.pending.is_leased() {
+            return true;
         }
+        let key = key::join(self.source.partition().as_deref(), &self.name);
+        match Lock::try_now(&key::lease_name(&key)).await {
+            Ok(Some(lock)) => {
+                self.pending.set_lock(lock);
+                true
+            }
+            Ok(None) => self.pending.is_leased(), // by another read of this page
+            Err(_) => true,
+        }
+    }
+
+    /// Whether the cache has started. Then another tab or loader may have cached something.
+    fn has_started(&self) -> bool {
+        self.start.client.peek().is_some() || self.ready.peek().is_some()
+    }
+
+    /// Starts the cache, once.
+    fn start_early(&self) {
+        if self.has_started() || self.is_starting.replace(true) {
+            return;
+        }
+        let ready = self.ready.clone();
+        EARLY.with_borrow_mut(|early| early.insert(self.name.to_string(), ready.clone()));
+        let name = Rc::clone(&self.name);
+        spawn_local(async move {
+            ready.clone().await;
+            EARLY.with_borrow_mut(|early| {
+                if early.get(&*name).is_some_and(|of_name| of_name.ptr_eq(&ready)) {
+                    early.remove(&*name);
+                }
+            });
+        });
     }
 
     /// Passes a hint to the cache, now or once it has started.
@@ -181,6 +225,15 @@ impl CacheHints for CacheableSource {
     }
 }
 
+/// Waits until everything that was read before the cache had started is in it.
+#[cfg(feature = "js")] // reads of other apps wait for the cache
+pub(crate) async fn settle_early() {
+    let all: Vec<_> = EARLY.with_borrow(|early| early.values().cloned().collect());
+    for ready in all {
+        ready.await;
+    }
+}
+
 /// Starts the cache. `None` if there is none, which `report` explains.
 async fn start(option: CacheOption, report: Rc<Report>) -> Option<Rc<Client>> {
     #[cfg(feature = "js")]
@@ -207,18 +260,18 @@ async fn cached(
     pending: Rc<Pending>,
     earlier: Option<Ready>,
 ) -> Option<CachedSource> {
-    let is_first = earlier.is_none();
     if let Some(earlier) = earlier {
         earlier.await;
     }
     let client = start.client.clone().await;
+    let lock = pending.take_lock();
     let cached = client.map(|client| CachedSource::new(source, client, &name, Rc::clone(&start.report)));
     match &cached {
-        Some(cached) => apply(Rc::clone(&pending), cached.clone()).await,
+        Some(cached) => {
+            let _lease = lock.map(|lock| cached.hold_lease(lock)); // the writers hold it, too
+            apply(Rc::clone(&pending), cached.clone()).await;
+        }
         None => pending.clear(),
-    }
-    if is_first {
-        EARLY.with_borrow_mut(|early| early.remove(&name));
     }
     cached
 }

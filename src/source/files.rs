@@ -155,7 +155,8 @@ pub(super) async fn find_root(files: &[SelectedFile]) -> Result<usize> {
     }
     let mut smallest_first: Vec<_> = files.iter().enumerate().collect();
     sort(&mut smallest_first, |(_, file)| (file.blob.size() as u64, 0, 0));
-    let (mut named, mut alone, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+    let mut heads = Heads::default();
+    let Heads { named, alone, unreadable } = &mut heads;
     for (at, file) in smallest_first {
         match file.head().await {
             Head::References(paths) => {
@@ -169,6 +170,21 @@ pub(super) async fn find_root(files: &[SelectedFile]) -> Result<usize> {
             Head::Unreadable(error) => unreadable.push((at, error)),
         }
     }
+    choose(files, &heads)
+}
+
+/// What the heads of files say, each with the index of its file.
+#[derive(Default)]
+struct Heads {
+    /// The models of files that reference others.
+    named: Vec<Model>,
+    /// Files that have all their tensors.
+    alone: Vec<usize>,
+    unreadable: Vec<(usize, Error)>,
+}
+
+/// Returns the index of the file to open, if exactly the files of one model are selected.
+fn choose(files: &[SelectedFile], Heads { named, alone, unreadable }: &Heads) -> Result<usize> {
     // Unreadable files in a selected folder, such as a README or a tokenizer, are ignored. If no file references the
     // others, a damaged file is not ignored, because it may be the manifest.
     let is_ignored = |at: &usize| {

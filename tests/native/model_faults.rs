@@ -69,8 +69,11 @@ fn dense(shape: &[u64], part: Value) -> Value {
     json!({ "layout": "dense", "shape": shape, "parts": { "data": part } })
 }
 
-/// An AERO file: kind, position of the name in `names`, content, and whether the chunk has a digest.
-fn aero(names: &[u8], chunks: &[(&[u8; 4], (u32, u32), Vec<u8>, bool)]) -> Vec<u8> {
+/// The kind of a chunk, the position of its name, its content, and whether it has a digest.
+type Chunk = (&'static [u8; 4], (u32, u32), Vec<u8>, bool);
+
+/// An AERO file.
+fn aero(names: &[u8], chunks: &[Chunk]) -> Vec<u8> {
     let toc_bytes = 16 + 80 * chunks.len() as u64;
     let mut offset = (96 + toc_bytes + names.len() as u64).next_multiple_of(16);
     let mut file = b"AERO\0\0\x01\0\x60\0\0\0".to_vec();

@@ -13,7 +13,6 @@ use crate::{command, setup};
 /// Two slow cores need about four minutes for the largest tool.
 const INSTALL_LIMIT: Duration = Duration::from_secs(1500);
 
-const WASM_PACK_VERSION: &str = "0.15.1";
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const CARGO_DENY_VERSION: &str = "0.20.2";
 const GECKODRIVER_VERSION: &str = "0.36.0";
@@ -33,11 +32,6 @@ pub fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
     installed(project, "wasm-bindgen-cli", "wasm-bindgen", &version)
 }
 
-/// The folder with `wasm-pack`.
-pub fn wasm_pack(project: &Project) -> Result<PathBuf> {
-    installed(project, "wasm-pack", "wasm-pack", WASM_PACK_VERSION)
-}
-
 /// The folder with `cargo-fuzz`.
 pub fn cargo_fuzz(project: &Project) -> Result<PathBuf> {
     installed(project, "cargo-fuzz", "cargo-fuzz", CARGO_FUZZ_VERSION)
@@ -48,9 +42,9 @@ pub fn cargo_deny(project: &Project) -> Result<PathBuf> {
     installed_with(project, "cargo-deny", "cargo-deny", CARGO_DENY_VERSION, &UNOPTIMISED)
 }
 
-/// The folder with `geckodriver`, the WebDriver server of Firefox.
+/// The folder with `geckodriver`, the WebDriver server of Firefox. It passes on small messages.
 pub fn geckodriver(project: &Project) -> Result<PathBuf> {
-    installed(project, "geckodriver", "geckodriver", GECKODRIVER_VERSION)
+    installed_with(project, "geckodriver", "geckodriver", GECKODRIVER_VERSION, &UNOPTIMISED)
 }
 
 /// The folder with `b3sum`, with which `verify` is compared.

@@ -15,7 +15,7 @@ use xtask::{api, demo, environment, fuzz, miri, model, package, release, setup, 
 #[derive(Parser)]
 #[command(name = "cargo xtask")]
 enum Task {
-    /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
+    /// Find or install every tool: wasm32 target, wasm-bindgen, npm tools, Chromium.
     Setup,
     /// Build the npm package in pkg/ and print how much each format adds to the size of its module.
     Build,

@@ -403,16 +403,17 @@ fn documentation(project: &Project) -> Result<()> {
 
 fn browser_tests(project: &Project) -> Result<()> {
     let wasm_bindgen = cargo_tools::wasm_bindgen(project)?;
-    let wasm_pack = cargo_tools::wasm_pack(project)?.join("wasm-pack");
     let chromedriver = browser::chromedriver()?;
     // The test runner leaves a temporary folder behind.
     let temporary = tempfile::tempdir()?;
-    let mut test = Command::new(wasm_pack);
-    test.args(["test", "--headless", "--chrome", "--mode", "no-install", "--chromedriver"]).arg(chromedriver);
+    let mut test = Command::new("cargo");
     // Excludes the examples in the documentation, which run natively.
-    test.args(["--lib", "--test", "*"]);
+    test.args(["test", "--target", TARGET, "--lib", "--test", "*"]);
     test.current_dir(&project.root).env("TMPDIR", temporary.path());
     wasm_target::ready(project)?.select_for(&mut test, &[&wasm_bindgen])?;
+    test.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", wasm_bindgen.join("wasm-bindgen-test-runner"));
+    // In a browser only, and not in Node.js.
+    test.env("WASM_BINDGEN_TEST_ONLY_WEB", "1").env("CHROMEDRIVER", chromedriver);
     command::run(&mut test)
 }
 

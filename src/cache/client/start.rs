@@ -106,7 +106,9 @@ impl Client {
             result = self.request_status().await;
         }
         let status = result.unwrap_or_else(|error| Status::unavailable(&error));
-        *known = Some(status.clone());
+        if status.kind != Kind::Unavailable {
+            *known = Some(status.clone());
+        }
         status
     }
 

@@ -234,7 +234,7 @@ export class WasmFile {
   /** The name under which the file is cached; undefined if it is not at a URL. */
   readonly cacheName: string | undefined;
   /** Whether what is downloaded is cached, as far as it is known. */
-  readonly isCaching: boolean;
+  isCaching(): Promise<boolean>;
   readonly stats: Omit<FileStats, "cachePersisted">;
   read(start: number, end?: number, signal?: AbortSignal): WasmFileReader;
   close(): void;
@@ -255,7 +255,7 @@ export class Loader implements ModelLoader {
   private constructor();
   static open(source: CheckedSource, options: CheckedOpenOptions): Promise<Loader>;
   /** Whether what is downloaded is cached, as far as it is known. */
-  readonly isCaching: boolean;
+  isCaching(): Promise<boolean>;
   loadMetadata(add: AddItems): Promise<Metadata>;
   loadIndex(add: AddTensors): Promise<undefined>;
   /** The names under which the files that have tensors are cached. */

@@ -79,8 +79,8 @@ export class EarlyHead {
 }
 
 /**
- * Loads the parts of the module that it will need, and starts the worker of the cache, while its main part is loaded. If
- * nothing is cached, the first bytes do not need the cache: the module starts it after it has requested them.
+ * Loads the parts of the module that it will need, and starts the worker of the cache, while its main part is loaded.
+ * If nothing is cached, the first bytes do not need the cache: the module starts it after it has requested them.
  *
  * @template {{ source: CheckedSource, options: Pick<CheckedOpenOptions, "cache" | "isCacheEmpty"> }} T
  * @param {T} ready

@@ -120,8 +120,8 @@ impl<S: Source> RangeReader<S> {
         }
     }
 
-    /// Checks that the file has the bytes of a component before memory is allocated for it. If its length is unknown and
-    /// the component is large, the response to the request for it says it, as far as the server does.
+    /// Checks that the file has the bytes of a component before memory is allocated for it. If its length is unknown
+    /// and the component is large, the response to the request for it says it, as far as the server does.
     ///
     /// # Errors
     /// `TRUNCATED` if it has not; those of the request.

@@ -1,9 +1,10 @@
 //! Bytes that are read before the cache has started, and what the cache is told once it has.
 
 use super::CacheableSource;
+use crate::browser::lock::Lock;
 use crate::error::Result;
 use crate::index::CopiedRange;
-use crate::source::cached::{CacheWriter, CachedSource, Hint};
+use crate::source::cached::{CachedSource, EarlyResponse, Hint};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
 use crate::source::{Body, RangeResponse};
@@ -14,15 +15,17 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Maximum number of bytes of a file that wait for the cache. After that, its reads wait, too: a connection of
-/// 100 Mb/s transfers them in more than a second.
-const MAX_PENDING_BYTES: u64 = 16 << 20;
+/// Maximum number of bytes of a loader that wait for the cache. What is read beyond them is not cached: even at 1 Gb/s,
+/// they take half a second, in which a cache usually starts.
+const MAX_PENDING_BYTES: u64 = 64 << 20;
 
 /// What waits for the cache of a file, in the order in which it came.
-#[derive(Default)]
 pub(super) struct Pending {
     actions: RefCell<VecDeque<Action>>,
-    byte_length: Cell<u64>,
+    /// The pending bytes of all files of the loader.
+    total_bytes: Rc<Cell<u64>>,
+    /// The lease of the download, until the cache has started.
+    lock: RefCell<Option<Lock>>,
 }
 
 enum Action {
@@ -31,16 +34,6 @@ enum Action {
     Copies(Vec<CacheableSource>, Vec<CopiedRange>),
     /// Bytes of the file at this offset.
     Bytes(Rc<EarlyResponse>, u64, Uint8Array),
-}
-
-/// What is known of a response whose bytes are to be cached.
-#[derive(Debug)]
-pub(crate) struct EarlyResponse {
-    /// The response without its body.
-    pub(crate) head: RangeResponse<()>,
-    /// Created for the first bytes, when the cache has started. It is dropped, and so writes the last ones, with the
-    /// response.
-    pub(crate) writer: RefCell<Option<CacheWriter>>,
 }
 
 /// The body of a response to a read that did not wait for the cache.
@@ -53,6 +46,10 @@ pub(crate) struct EarlyBody {
 }
 
 impl Pending {
+    pub(super) fn new(total_bytes: Rc<Cell<u64>>) -> Self {
+        Pending { actions: RefCell::default(), total_bytes, lock: RefCell::default() }
+    }
+
     pub(super) fn push_hint(&self, hint: Hint) {
         self.actions.borrow_mut().push_back(Action::Hint(hint));
     }
@@ -62,17 +59,32 @@ impl Pending {
     }
 
     fn push_bytes(&self, response: &Rc<EarlyResponse>, position: u64, bytes: Uint8Array) {
-        self.byte_length.set(self.byte_length.get() + u64::from(bytes.length()));
+        self.total_bytes.set(self.total_bytes.get() + u64::from(bytes.length()));
         self.actions.borrow_mut().push_back(Action::Bytes(Rc::clone(response), position, bytes));
     }
 
+    pub(super) fn set_lock(&self, lock: Lock) {
+        self.lock.replace(Some(lock));
+    }
+
+    pub(super) fn is_leased(&self) -> bool {
+        self.lock.borrow().is_some()
+    }
+
+    pub(super) fn take_lock(&self) -> Option<Lock> {
+        self.lock.take()
+    }
+
     fn pop(&self) -> Option<Action> {
-        self.actions.borrow_mut().pop_front()
+        let action = self.actions.borrow_mut().pop_front();
+        if let Some(Action::Bytes(_, _, bytes)) = &action {
+            self.total_bytes.set(self.total_bytes.get().saturating_sub(u64::from(bytes.length())));
+        }
+        action
     }
 
     pub(super) fn clear(&self) {
-        self.actions.borrow_mut().clear();
-        self.byte_length.set(0);
+        while self.pop().is_some() {}
     }
 }
 
@@ -97,7 +109,6 @@ async fn apply_all(pending: Rc<Pending>, cached: CachedSource) {
             Action::Bytes(response, position, bytes) => cached.write_early(&response, position, &bytes).await,
         }
     }
-    pending.byte_length.set(0);
 }
 
 impl EarlyBody {
@@ -109,7 +120,7 @@ impl EarlyBody {
             identity: answer.identity.clone(),
             ..RangeResponse::new(answer.start, ())
         };
-        let response = Rc::new(EarlyResponse { head, writer: RefCell::default() });
+        let response = Rc::new(EarlyResponse::new(head));
         let (file, position) = (file.clone(), answer.start);
         answer.map(|body| EarlyBody { file, body, response, position })
     }
@@ -121,6 +132,7 @@ impl EarlyBody {
     pub(super) async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         let start = at.start;
         let count = self.body.read(into, at).await?;
+        into.check_attached()?; // the caller may have detached its memory
         let bytes = into.bytes().subarray(start as u32, (start + count) as u32);
         self.keep(&bytes).await;
         self.position += count;
@@ -133,17 +145,18 @@ impl EarlyBody {
         if bytes.length() == 0 {
             return;
         }
-        if ready.peek().is_none() && pending.byte_length.get() < MAX_PENDING_BYTES {
-            return pending.push_bytes(&self.response, self.position, bytes.slice(0, bytes.length()));
-        }
-        if let Some(cached) = ready.clone().await {
-            cached.write_early(&self.response, self.position, bytes).await;
+        match ready.peek().cloned() {
+            Some(Some(cached)) => cached.write_early(&self.response, self.position, bytes).await,
+            None if pending.total_bytes.get() < MAX_PENDING_BYTES => {
+                pending.push_bytes(&self.response, self.position, bytes.slice(0, bytes.length()));
+            }
+            _ => {}
         }
     }
 }
 
 impl std::fmt::Debug for Pending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pending").field("byte_length", &self.byte_length).finish_non_exhaustive()
+        f.debug_struct("Pending").field("total_bytes", &self.total_bytes).finish_non_exhaustive()
     }
 }

@@ -145,6 +145,7 @@ impl CachedBody {
                     let lease = self.writer.lease.clone();
                     let count = active(lease.as_ref(), transfer.body.read(into, at.start..limit)).await?;
                     if count > 0 {
+                        into.check_attached()?; // the caller may have detached its memory
                         active(lease.as_ref(), self.keep(into, at.start, count)).await;
                         self.is_cached = false;
                     }

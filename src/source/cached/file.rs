@@ -230,7 +230,7 @@ impl CachedFile {
         if let Some(lease) = own() {
             return Ok(Some(lease));
         }
-        let lock = Lock::try_now(&format!("weightstream load {}", self.key)).await?;
+        let lock = Lock::try_now(&key::lease_name(&self.key)).await?;
         let lease = lock.map(Lease::new);
         if let Some(lease) = &lease {
             *self.lease.borrow_mut() = Rc::downgrade(lease);

@@ -17,7 +17,7 @@ const CHECK_INTERVAL_MS: u64 = 250;
 
 /// A lease that ends when its download is paused, or when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(crate) struct Lease {
     lock: RefCell<Option<Lock>>,
     /// Whether the bytes of the download were asked for since the last check.
     is_active: Cell<bool>,
@@ -35,6 +35,11 @@ impl Lease {
 
     pub(super) fn is_held(&self) -> bool {
         self.lock.borrow().is_some()
+    }
+
+    /// Reports that bytes of the download have arrived.
+    pub(super) fn note_activity(&self) {
+        self.is_active.set(true);
     }
 
     /// Whether the download has gone on since the last call. If not, ends the lease. A consumer that still waits for

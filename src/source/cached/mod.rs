@@ -25,8 +25,8 @@ mod version;
 mod writer;
 
 use super::RangeResponse;
-use super::cacheable::EarlyResponse;
 use super::fetch::FetchSource;
+use crate::browser::lock::Lock;
 use crate::cache::PIECE_BYTES;
 use crate::cache::client::Client;
 use crate::error::Result;
@@ -36,15 +36,27 @@ use file::CachedFile;
 use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
+use lease::Lease;
 pub(crate) use report::Report;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
-pub(crate) use writer::CacheWriter;
+use writer::CacheWriter;
 
 /// A file at a URL with a cache.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedSource {
     file: Rc<CachedFile>,
+}
+
+/// A response that arrived before the cache had started, and whose bytes are to be cached.
+#[derive(Debug)]
+pub(crate) struct EarlyResponse {
+    /// The response without its body.
+    head: RangeResponse<()>,
+    /// Created for the first bytes, when the cache has started. It is dropped, and so writes the last ones, with the
+    /// response.
+    writer: RefCell<Option<CacheWriter>>,
 }
 
 /// What the loader knows of a file: see the methods of [`CacheHints`](super::CacheHints).
@@ -54,6 +66,12 @@ pub(crate) enum Hint {
     ExpectBuffers(Vec<Range<u64>>),
     Confirm(Range<u64>, Digest),
     Reject,
+}
+
+impl EarlyResponse {
+    pub(crate) fn new(head: RangeResponse<()>) -> Self {
+        EarlyResponse { head, writer: RefCell::default() }
+    }
 }
 
 impl CachedSource {
@@ -92,6 +110,13 @@ impl CachedSource {
         CachedBody::start(Rc::clone(&self.file), range).await
     }
 
+    /// Uses the lease that was taken before the cache had started.
+    pub(crate) fn hold_lease(&self, lock: Lock) -> Rc<Lease> {
+        let lease = Lease::new(lock);
+        *self.file.lease.borrow_mut() = Rc::downgrade(&lease);
+        lease
+    }
+
     /// Caches bytes at an offset of the file that were received before the cache has started.
     pub(crate) fn write_early<'a>(
         &'a self,
@@ -105,6 +130,7 @@ impl CachedSource {
                 Some(writer) => writer,
                 None => CacheWriter::of_early(&self.file, &response.head).await,
             };
+            writer.note_activity();
             writer.push(position, bytes).await;
             response.writer.replace(Some(writer));
         }

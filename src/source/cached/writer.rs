@@ -14,7 +14,7 @@ const MAX_AGE_MS: f64 = 1_000.0;
 
 /// Writes the bytes of one connection to the cache.
 #[derive(Debug)]
-pub(crate) struct CacheWriter {
+pub(super) struct CacheWriter {
     file: Rc<CachedFile>,
     piece: Option<Piece>,
     /// The version of the file; `None` if the bytes cannot be cached.
@@ -43,7 +43,15 @@ impl CacheWriter {
         // The response has stated the version. A query of the cache would ask the server for it again.
         *file.is_open.lock().await = true;
         file.contents.set_version(version.as_ref());
-        CacheWriter { file: Rc::clone(file), piece: None, version, lease: None }
+        let lease = file.lease.borrow().upgrade();
+        CacheWriter { file: Rc::clone(file), piece: None, version, lease }
+    }
+
+    /// Reports that the download goes on, so that its lease does not end.
+    pub(super) fn note_activity(&self) {
+        if let Some(lease) = &self.lease {
+            lease.note_activity();
+        }
     }
 
     /// Adds bytes at the offset `start`. Waits only while there are too many pending writes.

@@ -108,6 +108,12 @@ fn compressed(data: &[u8], random: &mut Random) -> Option<Vec<u8>> {
         [ParamSwitch::Auto, ParamSwitch::Enable, ParamSwitch::Disable][random.below(3)],
     ));
     set(CParameter::UseBlockSplitter([ParamSwitch::Auto, ParamSwitch::Enable, ParamSwitch::Disable][random.below(3)]));
+    if random.below(8) == 0 {
+        // Literals only.
+        set(CParameter::Strategy(Strategy::ZSTD_fast));
+        set(CParameter::TargetLength(128 << 10));
+        set(CParameter::LiteralCompressionMode(ParamSwitch::Enable));
+    }
     set(CParameter::ContentSizeFlag(random.is_true()));
     set(CParameter::ChecksumFlag(random.below(8) == 0));
     if random.is_true() {
@@ -207,7 +213,7 @@ fn other_block_bytes(stored: &[u8], random: &mut Random) -> Option<Vec<u8>> {
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The header of the first frame and its blocks, each with its own header (RFC 8878, 3.1.1).
-fn split(stored: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+pub(crate) fn split(stored: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let descriptor = *stored.strip_prefix(&MAGIC)?.first()?;
     let is_single_segment = descriptor & 0x20 != 0;
     let content_size_bytes = match descriptor >> 6 {

@@ -5,3 +5,4 @@ pub mod frames;
 pub mod load;
 pub mod parser;
 pub mod zstd_c;
+pub mod zstd_literals;

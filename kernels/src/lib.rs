@@ -5,5 +5,7 @@
 
 pub mod crc;
 mod crc_table;
+#[cfg(feature = "huffman")]
+pub mod huffman;
 #[cfg(feature = "lz4")]
 pub mod lz4;

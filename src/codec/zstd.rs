@@ -1,9 +1,11 @@
 //! Decodes Zstandard (RFC 8878) incrementally: consecutive frames, with or without a content size, no dictionaries.
 
+mod literals;
 mod window;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{BlockEnd, Component};
+use literals::{Decoded, LiteralFrame};
 use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDecoderError, frame_header_input_needed};
 
 /// The maximum window size. The decoder keeps the window in memory. This is the limit of the reference decoder, so that
@@ -68,6 +70,7 @@ pub struct Zstd {
     /// The input of an incomplete step.
     pending: Vec<u8>,
     frame: Box<FrameDecoder>,
+    literal_frame: Box<LiteralFrame>,
     /// The largest window that is kept.
     max_window: u64,
     /// The window of the current frame, if less is kept.
@@ -144,6 +147,7 @@ impl Zstd {
             step: Step::FrameHeader,
             pending: Vec::new(),
             frame,
+            literal_frame: Box::new(LiteralFrame::new()),
             max_window,
             claimed_window: None,
             decoded: vec![0; MAX_BLOCK_BYTES],
@@ -266,14 +270,14 @@ impl Zstd {
                 Ok(())
             }
             Step::Block { header, .. } => {
-                let decoded_length = self.frame.decode_block(header, bytes, &mut self.decoded);
-                let decoded_length = decoded_length.map_err(|error| self.undecoded(error))?;
+                let (decoded_length, ends_frame) =
+                    self.decode_block(header, bytes).map_err(|error| self.undecoded(error))?;
                 self.decoded_left =
                     self.decoded_left.checked_sub(decoded_length as u64).ok_or_else(|| self.too_long())?;
                 self.position.decoded += decoded_length as u64;
-                if self.frame.awaits_checksum() {
+                if ends_frame && self.frame.awaits_checksum() {
                     self.step = Step::Checksum;
-                } else if self.frame.is_finished() {
+                } else if ends_frame {
                     self.end_frame();
                 } else {
                     self.step = Step::BlockHeader;
@@ -294,6 +298,18 @@ impl Zstd {
         }
     }
 
+    /// Decodes a block to the start of `decoded`. Returns its length, and whether it is the last one of its frame.
+    fn decode_block(&mut self, header: [u8; 3], block: &[u8]) -> Result<(usize, bool), FrameDecoderError> {
+        match self.literal_frame.decode(header, block, &mut self.decoded) {
+            Decoded::Bytes { count, is_last } => Ok((count, is_last)),
+            Decoded::Unknown => {
+                self.literal_frame.replay(&mut self.frame, &mut self.decoded)?;
+                let count = self.frame.decode_block(header, block, &mut self.decoded)?;
+                Ok((count, self.frame.is_finished() || self.frame.awaits_checksum()))
+            }
+        }
+    }
+
     fn take_frame_header(&mut self, bytes: &[u8]) -> Result<()> {
         // RFC 8878, 3.1.2: skippable frames have sixteen magics, followed by their length.
         if let Some((&[0x50..=0x5f, 0x2a, 0x4d, 0x18], length)) = bytes.split_first_chunk::<4>() {
@@ -308,6 +324,7 @@ impl Zstd {
         if self.frame.content_size() > self.decoded_left {
             return Err(self.too_long());
         }
+        self.literal_frame.begin(if kept.is_none() { bytes } else { &[] }, self.frame.content_size());
         self.step = Step::BlockHeader;
         Ok(())
     }

@@ -28,7 +28,7 @@ pub enum Sanitizer {
 const NETWORK_TARGET: (&str, u8) = ("load", 64);
 
 /// Targets whose inputs are plain Zstandard frames. They generate their own seeds instead of using fixtures.
-const ZSTD_TARGETS: [&str; 2] = ["zstd_c", "zstd_c_scalar"];
+const ZSTD_TARGETS: [&str; 3] = ["zstd_c", "zstd_c_scalar", "zstd_literals"];
 
 /// The memory limit of a target. It includes the quarantine with which AddressSanitizer detects use after free.
 const MEMORY_LIMIT: &str = "-rss_limit_mb=1024";

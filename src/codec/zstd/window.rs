@@ -34,7 +34,7 @@ fn is_too_large(claimed: u64, range: RangeInclusive<u64>) -> bool {
 }
 
 /// The window of a window descriptor (RFC 8878, 3.1.1.1.2), which ascends with the descriptor.
-fn window(byte: u8) -> u64 {
+pub(super) fn window(byte: u8) -> u64 {
     let base = 1u64 << (10 + (byte >> 3));
     base + base / 8 * u64::from(byte & 7)
 }

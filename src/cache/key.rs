@@ -108,12 +108,6 @@ pub(crate) fn join(partition: Option<&str>, name: &str) -> String {
     }
 }
 
-/// The name of the Web Lock that a page holds while it downloads the file with this key.
-#[cfg(workers)]
-pub(crate) fn lease_name(key: &str) -> String {
-    format!("weightstream load {key}")
-}
-
 /// Returns the name in a key.
 pub(crate) fn name_in(key: &str) -> &str {
     key.split_once(SEPARATOR).map_or(key, |(_, name)| name)

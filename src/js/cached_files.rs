@@ -3,7 +3,6 @@
 use super::failure::failure;
 use super::{options, value};
 use crate::cache::{files, key};
-use crate::source::cacheable::settle_early;
 use crate::source::fetch::FetchSource;
 use futures::future::FutureExt;
 use js_sys::{Array, Date};
@@ -12,7 +11,6 @@ use wasm_bindgen::JsValue;
 
 /// An array of `CachedFile`.
 pub(super) async fn list() -> Result<JsValue, JsValue> {
-    settle_early().await;
     let all = Array::new();
     for file in files::list().await.map_err(failure)? {
         all.push(&value::object([
@@ -26,13 +24,11 @@ pub(super) async fn list() -> Result<JsValue, JsValue> {
 }
 
 pub(super) async fn delete(names: Vec<String>) -> Result<JsValue, JsValue> {
-    settle_early().await;
     files::delete(&names).await.map_err(failure)?;
     Ok(JsValue::UNDEFINED)
 }
 
 pub(super) async fn clear() -> Result<JsValue, JsValue> {
-    settle_early().await;
     files::clear().await.map_err(failure)?;
     Ok(JsValue::UNDEFINED)
 }
@@ -50,9 +46,8 @@ pub(super) async fn find(urls: Array, options: JsValue, forgets: bool) -> Result
         choice = settings.cache;
     }
     let mut listed = Vec::new();
-    settle_early().await;
     if let Some(choice) = choice
-        && let (Some(cache), _) = choice.option.open().boxed_local().await
+        && let (Some(cache), _) = choice.open().boxed_local().await
     {
         listed = cache.list().boxed_local().await.map_err(failure)?;
         for key in keys.iter().filter(|_| forgets) {

@@ -4,7 +4,7 @@
 
 use super::cancel::{self, CloseSignal};
 use super::progress::{FILE, ProgressReporter};
-use super::promise::{Stop, deferred_promise, future_to_promise};
+use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
 use super::{options, value};
 use crate::deferred::Code;
@@ -70,11 +70,10 @@ impl JsFile {
         self.cache_name.clone()
     }
 
-    /// Resolves to whether what is downloaded is cached, as far as it is known.
-    #[wasm_bindgen(js_name = isCaching)]
-    pub fn is_caching(&self) -> Promise {
-        let cache = Rc::clone(&self.cache);
-        future_to_promise(async move { Ok(cache.is_caching().await.into()) })
+    /// Whether what is downloaded is cached, as far as it is known.
+    #[wasm_bindgen(getter, js_name = isCaching)]
+    pub fn is_caching(&self) -> bool {
+        self.cache.is_caching()
     }
 
     /// Starts to read the bytes `[start, end)`; without `end`, up to the end of the file. Requests nothing yet.
@@ -117,13 +116,13 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let settings = options::read_file(&source, &options)?;
     let close_signal = CloseSignal::default();
     let (requests, content_type) = (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
-    let cache = Rc::clone(&settings.cache_report);
+    let cache = Rc::new(Report::default());
     let mut cache_name = None;
     let opening = async {
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
         cache_name = source.cache_name(&settings.key_function)?;
-        if let Some(settings) = settings.cache {
-            source = source.with_cache(settings).await?;
+        if let Some(choice) = settings.cache {
+            source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
         }
         let (retry, digest, signature) = (settings.retry, settings.digest, settings.signature.as_ref());
         match settings.first {

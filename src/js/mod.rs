@@ -87,13 +87,13 @@ impl JsLoader {
             }
             let settings = options::read(&source, &options)?;
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
-            let cache = Rc::clone(&settings.cache_report);
+            let cache = Rc::new(Report::default());
             let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
             let pool = pool(workers.as_ref());
             let opening = async {
                 let mut source = WebSource::new(&source, settings.client)?.into_root().await?;
-                if let Some(settings) = settings.cache {
-                    source = source.with_cache(settings).await?;
+                if let Some(choice) = settings.cache {
+                    source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
                 }
                 let loader = Loader::open(source, settings.loader).await?;
                 Ok(match pool {
@@ -145,11 +145,10 @@ impl JsLoader {
         sources.filter_map(WebSource::name_in_cache).map(str::to_owned).collect()
     }
 
-    /// Resolves to whether what is downloaded is cached, as far as it is known.
-    #[wasm_bindgen(js_name = isCaching)]
-    pub fn is_caching(&self) -> Promise {
-        let cache = Rc::clone(&self.cache);
-        future_to_promise(async move { Ok(cache.is_caching().await.into()) })
+    /// Whether what is downloaded is cached, as far as it is known.
+    #[wasm_bindgen(getter, js_name = isCaching)]
+    pub fn is_caching(&self) -> bool {
+        self.cache.is_caching()
     }
 
     /// Resolves to the warnings about the model, each with the name of its file.

@@ -11,8 +11,7 @@ use crate::names;
 use crate::retry::RetryPolicy;
 use crate::signature::SignedFiles;
 use crate::source::PartUrls;
-use crate::source::cacheable::CacheSettings;
-use crate::source::cached::{KeyFunction, Report};
+use crate::source::cached::KeyFunction;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::workers;
@@ -30,23 +29,23 @@ pub(super) struct Settings {
     pub(super) client: Client,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<js_sys::Function>,
-    /// How to cache files; `None` for no caching.
-    pub(super) cache: Option<CacheSettings>,
-    pub(super) cache_report: Rc<Report>,
+    /// Where to cache files; `None` for no caching.
+    pub(super) cache: Option<CacheOption>,
+    /// Under which names files are cached.
+    pub(super) key_function: KeyFunction,
     /// The maximum number of workers that decode and compute digests.
     pub(super) workers: usize,
 }
 
 /// Reads the options of `open`. Headers and credentials apply to the origin of `source`.
 pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsValue> {
-    let cache_report = Rc::default();
     Ok(Settings {
         loader: loader_options(source, options).map_err(failure)?,
         client: client(source, options),
         signal: signal(options),
         on_progress: object(options, "onProgress"),
-        cache: cache(options, source.is_string(), &cache_report).map_err(failure)?,
-        cache_report,
+        cache: cache(options, source.is_string()).map_err(failure)?,
+        key_function: KeyFunction(object(options, "cacheKey")),
         workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
     })
 }
@@ -60,9 +59,7 @@ pub(super) struct FileSettings {
     pub(super) signature: Option<SignedDigests>,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<js_sys::Function>,
-    pub(super) cache: Option<CacheSettings>,
-    pub(super) cache_report: Rc<Report>,
-    /// Under which name the file is cached.
+    pub(super) cache: Option<CacheOption>,
     pub(super) key_function: KeyFunction,
     /// The bytes whose request opens the file, if it is open as soon as the head of the response has arrived.
     pub(super) first: Option<Range<u64>>,
@@ -74,7 +71,6 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
         let text = text.as_string().unwrap_or_default();
         text.parse().map_err(|error: Error| Error { what: format!("`digest`: {}", error.what), ..error })
     };
-    let cache_report = Rc::default();
     Ok(FileSettings {
         client: client(source, options),
         retry: retry(&field(options, "retry").unwrap_or_default()),
@@ -82,8 +78,7 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
         digest: field(options, "digest").map(parse).transpose().map_err(failure)?,
         signal: signal(options),
         on_progress: object(options, "onProgress"),
-        cache: cache(options, source.is_string(), &cache_report).map_err(failure)?,
-        cache_report,
+        cache: cache(options, source.is_string()).map_err(failure)?,
         key_function: KeyFunction(object(options, "cacheKey")),
         first: object(options, "first").and_then(|first: Array| pair(&first)),
     })
@@ -223,7 +218,7 @@ fn signed_digests(source: &JsValue, signature: &JsValue) -> Result<SignedDigests
     Ok(SignedDigests::default().with_files(Arc::new(files)).with_path(path))
 }
 
-fn cache(options: &JsValue, is_url: bool, report: &Rc<Report>) -> Result<Option<CacheSettings>> {
+fn cache(options: &JsValue, is_url: bool) -> Result<Option<CacheOption>> {
     let option = field(options, "cache").unwrap_or_else(|| "auto".into());
     let option = match option.as_string().as_deref() {
         Some("auto") => Some(CacheOption::Auto),
@@ -235,12 +230,7 @@ fn cache(options: &JsValue, is_url: bool, report: &Rc<Report>) -> Result<Option<
             Error::new(ErrorKind::InvalidArgument, what)
         })?),
     };
-    Ok(option.filter(|_| is_url).map(|option| CacheSettings {
-        option,
-        key_function: KeyFunction(object(options, "cacheKey")),
-        report: Rc::clone(report),
-        is_empty: field(options, "isCacheEmpty").is_some_and(|is_empty| is_empty.is_truthy()),
-    }))
+    Ok(option.filter(|_| is_url))
 }
 
 /// The pairs of strings of an array option.

@@ -10,8 +10,6 @@ mod blob;
 #[cfg(web)]
 pub(crate) mod bytes;
 #[cfg(workers)]
-pub(crate) mod cacheable;
-#[cfg(workers)]
 pub(crate) mod cached;
 #[cfg(remote)]
 mod exchange;

@@ -3,22 +3,28 @@
 use super::blob::BlobSource;
 use super::bytes::{self, ByteSource, BytesBody};
 #[cfg(feature = "web-workers")]
-use super::cacheable::{CacheSettings, CacheableBody, CacheableSource};
-#[cfg(feature = "js")]
-use super::cached::KeyFunction;
+use super::cached::{CachedBody, CachedSource, KeyFunction, Report};
 use super::fetch::{Client, FetchSource};
 use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
 use super::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
 use crate::browser::host::BrowserHost;
+#[cfg(all(feature = "js", feature = "web-workers"))]
+use crate::browser::timer;
 use crate::browser::type_tag::tag;
+#[cfg(feature = "web-workers")]
+use crate::cache::CacheOption;
+#[cfg(feature = "js")]
+use crate::deferred::Code;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "web-workers")]
 use crate::index::CopiedRange;
 #[cfg(feature = "web-workers")]
 use futures::FutureExt;
+#[cfg(all(feature = "js", feature = "web-workers"))]
+use futures::future::{self, Either};
 use js_sys::Reflect;
 use std::ops::Range;
 use std::rc::Rc;
@@ -34,7 +40,7 @@ enum Origin {
     Fetch(FetchSource),
     /// A URL with a cache.
     #[cfg(feature = "web-workers")]
-    Cacheable(CacheableSource),
+    Cached(CachedSource),
     /// A Blob or File.
     Blob(BlobSource),
     /// A byte source of the caller.
@@ -109,19 +115,58 @@ impl WebSource {
     #[cfg(feature = "js")]
     pub(crate) fn name_in_cache(&self) -> Option<&str> {
         match &self.0 {
-            Origin::Cacheable(source) => source.name(),
+            Origin::Cached(source) => Some(source.name()),
             _ => None,
         }
     }
 
-    /// Adds a cache to the source if it is a URL. The report of `settings` says whether a cache is available.
+    /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
     ///
     /// # Errors
     /// Those of [`KeyFunction::name`].
     #[cfg(feature = "web-workers")]
-    pub(crate) async fn with_cache(self, settings: CacheSettings) -> Result<Self> {
+    pub(crate) async fn with_cache(
+        self,
+        option: CacheOption,
+        key_function: KeyFunction,
+        report: Rc<Report>,
+    ) -> Result<Self> {
         let Origin::Fetch(source) = self.0 else { return Ok(self) };
-        Ok(WebSource(Origin::Cacheable(CacheableSource::new(source, settings).await?)))
+        // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
+        key_function.name(&source.cache_url())?;
+        #[cfg(feature = "js")]
+        if let Err(error) = load_cache_code().await {
+            report.note(&error);
+            report.set_caching(false);
+            return Ok(WebSource(Origin::Fetch(source)));
+        }
+        let observed = Rc::clone(&report);
+        let option = option.with_observer(move |error| observed.note(error));
+        let (cache, error) = option.open().boxed_local().await;
+        if let Some(error) = error {
+            report.note(&error);
+        }
+        report.set_caching(cache.is_some());
+        Ok(WebSource(match cache {
+            Some(cache) => Origin::Cached(CachedSource::new(source, cache, key_function, report)?),
+            None => Origin::Fetch(source),
+        }))
+    }
+}
+
+/// How long a load waits for the code of the cache before it goes on without a cache.
+#[cfg(all(feature = "js", feature = "web-workers"))]
+const MAX_CODE_WAIT_MS: u64 = 10_000;
+
+#[cfg(all(feature = "js", feature = "web-workers"))]
+async fn load_cache_code() -> Result<()> {
+    let loading = crate::browser::deferred::load(Code::Cache).boxed_local();
+    match future::select(loading, timer::pause(MAX_CODE_WAIT_MS).boxed_local()).await {
+        Either::Left((loaded, _)) => loaded,
+        Either::Right(_) => {
+            let what = format!("weightstream_cache.wasm did not arrive within {} s", MAX_CODE_WAIT_MS / 1000);
+            Err(Error::new(ErrorKind::Network, what))
+        }
     }
 }
 
@@ -132,7 +177,7 @@ impl Source for WebSource {
         match &self.0 {
             Origin::Fetch(source) => source.name(),
             #[cfg(feature = "web-workers")]
-            Origin::Cacheable(source) => source.source().name(),
+            Origin::Cached(source) => source.source().name(),
             Origin::Blob(source) => source.name(),
             Origin::Bytes(_) => "the byte source",
         }
@@ -142,10 +187,10 @@ impl Source for WebSource {
         match &self.0 {
             Origin::Fetch(source) => Ok(source.read(range).await?.map(|body| WebBody(BodyOrigin::Stream(body)))),
             #[cfg(feature = "web-workers")]
-            Origin::Cacheable(source) => {
+            Origin::Cached(source) => {
                 // Boxed to avoid a copy of its code at every call site.
                 let answer = source.read(range).boxed_local().await?;
-                Ok(answer.map(|body| WebBody(BodyOrigin::Cacheable(body))))
+                Ok(answer.map(|body| WebBody(BodyOrigin::Cached(Box::new(body)))))
             }
             Origin::Blob(source) => Ok(source.read(range)?.map(|body| WebBody(BodyOrigin::Stream(body)))),
             Origin::Bytes(source) => Ok(bytes::read(source, range)?.map(|body| WebBody(BodyOrigin::Bytes(body)))),
@@ -166,7 +211,7 @@ impl ModelSource for WebSource {
         match &self.0 {
             Origin::Fetch(source) => source.file_name(),
             #[cfg(feature = "web-workers")]
-            Origin::Cacheable(source) => source.source().file_name(),
+            Origin::Cached(source) => source.source().file_name(),
             Origin::Blob(source) => source.file_name(),
             Origin::Bytes(_) => None,
         }
@@ -176,7 +221,7 @@ impl ModelSource for WebSource {
         match &self.0 {
             Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part(path)?))),
             #[cfg(feature = "web-workers")]
-            Origin::Cacheable(source) => Ok(WebSource(Origin::Cacheable(source.with(source.source().part(path)?)?))),
+            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part(path)?)?))),
             Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part(path)?))),
             Origin::Bytes(_) => {
                 let what = format!("the model's file \"{path}\" is missing, because a byte source is a single file");
@@ -190,9 +235,7 @@ impl ModelSource for WebSource {
         match &self.0 {
             Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part_at_url(url)))),
             #[cfg(feature = "web-workers")]
-            Origin::Cacheable(source) => {
-                Ok(WebSource(Origin::Cacheable(source.with(source.source().part_at_url(url))?)))
-            }
+            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part_at_url(url))?))),
             Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part_at_url(url, path)?))),
             Origin::Bytes(_) => self.part(path),
         }
@@ -202,7 +245,7 @@ impl ModelSource for WebSource {
         match &self.0 {
             Origin::Fetch(source) => source.stated_digest(),
             #[cfg(feature = "web-workers")]
-            Origin::Cacheable(source) => source.source().stated_digest(),
+            Origin::Cached(source) => source.source().stated_digest(),
             _ => None,
         }
     }
@@ -211,23 +254,23 @@ impl ModelSource for WebSource {
 impl CacheHints for WebSource {
     #[cfg(feature = "web-workers")]
     fn expect_whole(&self, digest: &Digest) {
-        if let Origin::Cacheable(source) = &self.0 {
+        if let Origin::Cached(source) = &self.0 {
             source.expect_whole(digest);
         }
     }
 
     #[cfg(feature = "web-workers")]
     fn expect(&self, range: Range<u64>, digest: &Digest) {
-        if let Origin::Cacheable(source) = &self.0 {
+        if let Origin::Cached(source) = &self.0 {
             source.expect(range, digest);
         }
     }
 
     #[cfg(feature = "web-workers")]
     fn expect_copies(&self, files: &[Self], ranges: &[CopiedRange]) {
-        let Origin::Cacheable(source) = &self.0 else { return };
+        let Origin::Cached(source) = &self.0 else { return };
         let cached = |file: &Self| match &file.0 {
-            Origin::Cacheable(file) => Some(file.clone()),
+            Origin::Cached(file) => Some(file.clone()),
             _ => None,
         };
         if let Some(files) = files.iter().map(cached).collect::<Option<Vec<_>>>() {
@@ -237,21 +280,21 @@ impl CacheHints for WebSource {
 
     #[cfg(feature = "web-workers")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        if let Origin::Cacheable(source) = &self.0 {
+        if let Origin::Cached(source) = &self.0 {
             source.expect_buffers(ranges);
         }
     }
 
     #[cfg(feature = "web-workers")]
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
-        if let Origin::Cacheable(source) = &self.0 {
+        if let Origin::Cached(source) = &self.0 {
             source.confirm(range, digest);
         }
     }
 
     #[cfg(feature = "web-workers")]
     fn reject(&self) {
-        if let Origin::Cacheable(source) = &self.0 {
+        if let Origin::Cached(source) = &self.0 {
             source.reject();
         }
     }
@@ -272,7 +315,7 @@ enum BodyOrigin {
     Stream(StreamBody),
     /// The body of a URL with a cache.
     #[cfg(feature = "web-workers")]
-    Cacheable(CacheableBody),
+    Cached(Box<CachedBody>),
     /// The body of a byte source.
     Bytes(BytesBody),
 }
@@ -284,13 +327,13 @@ impl Body for WebBody {
         match &mut self.0 {
             BodyOrigin::Stream(body) => body.read(into, at).await,
             #[cfg(feature = "web-workers")]
-            BodyOrigin::Cacheable(body) => body.read(into, at).boxed_local().await,
+            BodyOrigin::Cached(body) => body.read(into, at).boxed_local().await,
             BodyOrigin::Bytes(body) => body.read(into, at).await,
         }
     }
 
     #[cfg(feature = "web-workers")]
     fn is_cached(&self) -> bool {
-        matches!(&self.0, BodyOrigin::Cacheable(body) if body.is_cached())
+        matches!(&self.0, BodyOrigin::Cached(body) if body.is_cached())
     }
 }

@@ -3,7 +3,6 @@
 use super::{Report, workers};
 use crate::cache::{CacheOption, UserCache, files, key};
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::cacheable::CacheSettings;
 use crate::source::cached::KeyFunction;
 use crate::source::web::WebSource;
 use futures::future::FutureExt;
@@ -83,13 +82,7 @@ pub(crate) async fn add_to(source: WebSource, cache: Option<Cache>, report: &Rep
         Some(Cache::Object(object)) => CacheOption::UserCache(UserCache::new(object).ok_or_else(no_cache)?),
     };
     workers::set_script();
-    let settings = CacheSettings {
-        option,
-        key_function: KeyFunction::default(),
-        report: Rc::clone(&report.cache),
-        is_empty: false,
-    };
-    source.with_cache(settings).await
+    source.with_cache(option, KeyFunction::default(), Rc::clone(&report.cache)).await
 }
 
 fn no_cache() -> Error {

@@ -36,7 +36,6 @@ pub const PARTS: [Part; 7] = [
             "weightstream::cache::",
             "weightstream::cache::indexed::Database::exists",
             "weightstream::js::cached_files::",
-            "weightstream::source::cacheable::early::apply_all",
             "weightstream::source::cached::",
         ],
         has_formats: false,

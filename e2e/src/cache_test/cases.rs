@@ -22,7 +22,7 @@ const IN_FLIGHT_BYTES: u64 = 8 << 20;
 /// The loader requests one byte to find out whether a file has changed.
 pub(super) const PROBE_BYTES: u64 = 1;
 
-pub(super) const TENSOR: &str = "embeddings.word_embeddings.weight";
+const TENSOR: &str = "embeddings.word_embeddings.weight";
 
 /// 1536 rows of 1.5 KiB.
 const ROWS_TENSOR: &str = "encoder.layer.1.intermediate.dense.weight";

@@ -3,15 +3,14 @@
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::cases::{PROBE_BYTES, TENSOR};
+use super::cases::PROBE_BYTES;
 use super::{Models, Report, SCRIPT, Site, TestCase, report};
 use crate::chromium::Chromium;
 use crate::page::Page;
 
-pub(super) const CASES: [(&str, TestCase); 9] = [
-    ("the first tensor does not wait for the cache, and is cached later", reads_before_the_cache_has_started),
+pub(super) const CASES: [(&str, TestCase); 8] = [
     ("files are cached without workers", no_workers),
     ("files are cached when the worker does not start, and the cause is reported", workers_that_do_not_start),
     ("a worker that did not start is started again", starts_again),
@@ -32,26 +31,6 @@ fn twice(page: &mut Page, site: &Site, models: &Models, options: &str) -> Result
         Ok(report)
     };
     Ok([load(false)?, load(true)?])
-}
-
-/// The code of the cache does not arrive before the first tensor has.
-fn reads_before_the_cache_has_started(browser: &mut Chromium, site: &Site) -> Result<()> {
-    let models = site.models()?;
-    let expected = site.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
-    let mut page = site.page(browser)?;
-    page.evaluate(include_str!("held_cache.js"))?;
-    ensure!(page.evaluate("removeStorage()")? == "removed", "another page uses the storage");
-    let first = page.evaluate(&format!("firstTensor({}, {TENSOR:?})", json!(models.url())))?;
-    let first: Value = serde_json::from_str(first.as_str().context("no report")?)?;
-    ensure!(first == json!({ "sha256": expected.sha256, "requests": 1 }), "the first tensor: {first}");
-    let outcome = page.evaluate(&format!("releaseCache({})", expected.byte_length))?;
-    ensure!(outcome == "cached", "{outcome}");
-    page.close()?;
-    models.sent();
-    let report = report(&mut site.page(browser)?, &format!("one({}, {TENSOR:?})", json!(models.url())))?;
-    let (_, sent) = models.sent();
-    ensure!(report.tensors.get(TENSOR) == Some(&expected.sha256) && sent <= PROBE_BYTES, "{sent} bytes were sent");
-    Ok(())
 }
 
 fn no_workers(browser: &mut Chromium, site: &Site) -> Result<()> {

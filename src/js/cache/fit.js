@@ -34,7 +34,7 @@ export async function willFit(source, given) {
     const names = new Set(loader[NAMES_IN_CACHE]());
     const ofModel = cached.filter(({ url }) => names.has(url));
     const cachedBytes = ofModel.reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
-    const isCaching = isRequested && (await loader[IS_CACHING]());
+    const isCaching = isRequested && loader[IS_CACHING];
     return await fitOf(tensors, isCaching, cache, ofModel.length > names.size ? 0 : cachedBytes);
   } finally {
     loader.close();

@@ -198,9 +198,9 @@ export class RemoteFile {
     }));
   }
 
-  /** Resolves to whether what is downloaded is cached, as far as it is known. */
-  async [IS_CACHING]() {
-    return !this.#isClosed && (await settle(() => this.#file.isCaching()));
+  /** Whether what is downloaded is cached, as far as it is known. */
+  get [IS_CACHING]() {
+    return !this.#isClosed && callModule(() => this.#file.isCaching);
   }
 
   close() {

@@ -224,9 +224,9 @@ export class StreamingLoader {
     return callModule(() => /** @type {Loader} */ (this.#usableLoader).namesInCache());
   }
 
-  /** Resolves to whether what a loader in this thread downloads is cached. */
-  [IS_CACHING]() {
-    return settle(() => /** @type {Loader} */ (this.#usableLoader).isCaching());
+  /** Whether what a loader in this thread downloads is cached. */
+  get [IS_CACHING]() {
+    return callModule(() => /** @type {Loader} */ (this.#usableLoader).isCaching);
   }
 
   close() {

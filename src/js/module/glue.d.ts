@@ -87,8 +87,6 @@ export interface CheckedOpenOptions {
   concurrency?: number | undefined;
   coalesceGap?: number | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
-  /** Whether the storage of the browser says that nothing is cached. */
-  isCacheEmpty?: boolean | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   maxMemory?: number | undefined;
@@ -215,8 +213,6 @@ export interface CheckedFileOptions {
   credentials?: RequestCredentials | undefined;
   onProgress?: ((event: LoadProgress) => void) | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
-  /** Whether the storage of the browser says that nothing is cached. */
-  isCacheEmpty?: boolean | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
@@ -234,7 +230,7 @@ export class WasmFile {
   /** The name under which the file is cached; undefined if it is not at a URL. */
   readonly cacheName: string | undefined;
   /** Whether what is downloaded is cached, as far as it is known. */
-  isCaching(): Promise<boolean>;
+  readonly isCaching: boolean;
   readonly stats: Omit<FileStats, "cachePersisted">;
   read(start: number, end?: number, signal?: AbortSignal): WasmFileReader;
   close(): void;
@@ -255,7 +251,7 @@ export class Loader implements ModelLoader {
   private constructor();
   static open(source: CheckedSource, options: CheckedOpenOptions): Promise<Loader>;
   /** Whether what is downloaded is cached, as far as it is known. */
-  isCaching(): Promise<boolean>;
+  readonly isCaching: boolean;
   loadMetadata(add: AddItems): Promise<Metadata>;
   loadIndex(add: AddTensors): Promise<undefined>;
   /** The names under which the files that have tensors are cached. */

@@ -3,7 +3,7 @@
 // The first use of a page then waits for fewer round trips.
 import { CACHE as CACHE_PART, EXTRAS } from "../module/deferred.js";
 import { ownCache } from "../module/location.js";
-import { isReady, loadEarly, startEarly } from "../module/module.js";
+import { init, isReady, loadEarly, startEarly } from "../module/module.js";
 import { textOf } from "./url.js";
 
 /** @import { CheckedOpenOptions, CheckedSource } from "../module/glue.js" */
@@ -16,9 +16,6 @@ const RANGE = `bytes=0-${FIRST_READ_BYTES - 1}`;
 
 /** The folder of the cache in the origin private file system, and its database in IndexedDB. */
 const CACHE = "weightstream";
-
-/** How long the storage of the browser may take to say whether it has them. */
-const MAX_STORAGE_WAIT_MS = 100;
 
 /** Addresses on the usual hub, and URLs of its files. */
 const HUB = /^(hf:|https:\/\/huggingface\.co\/)/i;
@@ -42,8 +39,7 @@ export class EarlyHead {
     const { source: url, options } = ready;
     // On a hub, another URL is requested: that of a commit.
     const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:(?!.*\/resolve\/)/.test(url);
-    const isUncached = options.cache === "none" || options.isCacheEmpty;
-    if (isReady() || !isUrl || !isUncached || this.#isEnded) return ready;
+    if (isReady() || !isUrl || !(await isEarly(options.cache)) || this.#isEnded) return ready;
     const { fetch: own, headers = [], credentials } = options;
     const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));
     const response = (this.#response = start(fetch, url, {
@@ -80,20 +76,16 @@ export class EarlyHead {
 
 /**
  * Loads the parts of the module that it will need, and starts the worker of the cache, while its main part is loaded.
- * If nothing is cached, the first bytes do not need the cache: the module starts it after it has requested them.
  *
- * @template {{ source: CheckedSource, options: Pick<CheckedOpenOptions, "cache" | "isCacheEmpty"> }} T
+ * @template {{ source: CheckedSource, options: Pick<CheckedOpenOptions, "cache"> }} T
  * @param {T} ready
- * @returns {Promise<T>}
  */
-export async function withEarlyCache(ready) {
-  const { source, options } = ready;
-  const { cache = "auto" } = options;
+export function withEarlyCache(ready) {
+  const { source, options: { cache = "auto" } } = ready;
+  const isInWorker = (cache === "auto" && !ownCache()) || cache === "opfs";
+  if (typeof source === "string" && cache !== "none" && !ownCache()) loadEarly(CACHE_PART);
   if (Array.isArray(source) || (typeof source === "string" && HUB.test(source))) loadEarly(EXTRAS);
-  if (typeof source !== "string" || cache === "none" || ownCache()) return ready;
-  if (await isCacheEmpty(cache)) return { ...ready, options: { ...options, isCacheEmpty: true } };
-  loadEarly(CACHE_PART);
-  if (typeof cache === "string" && "Worker" in globalThis) startEarly();
+  if (typeof source === "string" && isInWorker && "Worker" in globalThis) startEarly();
   return ready;
 }
 
@@ -101,16 +93,22 @@ export async function withEarlyCache(ready) {
 const start = async (fetch, url, init) => fetch(url, init);
 
 /**
- * Whether the storage of the browser says that nothing is cached: only the module knows what it contains. It may never
- * answer.
+ * Whether the storage says that nothing is cached before the module is ready. It may never answer.
  *
  * @param {CheckedOpenOptions["cache"]} cache
  */
-async function isCacheEmpty(cache) {
-  if (typeof cache === "object") return false;
-  const found = Promise.all([hasFolder(), hasDatabase()]).catch(() => [true]); // if that is unknown, it may be
-  const tooLate = new Promise((resolve) => setTimeout(resolve, MAX_STORAGE_WAIT_MS, [true]));
-  return !(await Promise.race([found, tooLate])).includes(true);
+const isEarly = (cache) => Promise.race([isUncached(cache), init().then(() => false)]);
+
+/**
+ * Whether nothing is cached: only the module knows what a cache contains.
+ *
+ * @param {CheckedOpenOptions["cache"]} cache
+ */
+async function isUncached(cache) {
+  if (cache === "none") return true;
+  if (typeof cache === "object" || ownCache()) return false;
+  const found = await Promise.all([hasFolder(), hasDatabase()]).catch(() => [true]); // if that is unknown, it may be
+  return !found.includes(true);
 }
 
 async function hasFolder() {

@@ -1,6 +1,7 @@
 //! One cached file: its version, its download and what is written of it.
 
 use super::content::ExpectedContents;
+use super::key_function::KeyFunction;
 use super::lease::Lease;
 use super::previous_revision::PreviousRevision;
 use super::report::Report;
@@ -31,6 +32,7 @@ const OVERLAP_BYTES: u64 = 64 << 10;
 pub(super) struct CachedFile {
     pub(super) source: FetchSource,
     pub(super) cache: Rc<Client>,
+    pub(super) key_function: KeyFunction,
     /// The cache key.
     pub(super) key: Rc<str>,
     /// Whether requests use credentials or a signed URL. The server must then confirm access before cached bytes are
@@ -56,16 +58,25 @@ pub(super) struct CachedFile {
 }
 
 impl CachedFile {
-    pub(super) fn new(source: FetchSource, cache: Rc<Client>, name: &str, report: Rc<Report>) -> Self {
-        let partition = source.partition();
-        let is_private = partition.is_some() || name != source.cache_url();
-        let key: Rc<str> = key::join(partition.as_deref(), name).into();
+    /// # Errors
+    /// Those of [`KeyFunction::name`].
+    pub(super) fn new(
+        source: FetchSource,
+        cache: Rc<Client>,
+        key_function: KeyFunction,
+        report: Rc<Report>,
+    ) -> Result<Self> {
+        let url = source.cache_url();
+        let (name, partition) = (key_function.name(&url)?, source.partition());
+        let is_private = partition.is_some() || name != url;
+        let key: Rc<str> = key::join(partition.as_deref(), &name).into();
         let contents = ExpectedContents::new(Rc::clone(&cache), Rc::clone(&key), partition);
         let (is_open, version, lease, is_peer_stalled, writes_disabled) = Default::default();
         let (previous, buffers) = Default::default();
-        CachedFile {
+        Ok(CachedFile {
             source,
             cache,
+            key_function,
             key,
             is_private,
             report,
@@ -78,7 +89,7 @@ impl CachedFile {
             contents,
             previous,
             buffers,
-        }
+        })
     }
 
     pub(super) fn version(&self) -> Option<Version> {
@@ -183,18 +194,13 @@ impl CachedFile {
     /// another version than earlier ones.
     pub(super) async fn fetch(&self, range: Range<u64>) -> Result<(RangeResponse<StreamBody>, Option<Version>)> {
         let answer = self.source.read(range).await?;
-        let version = self.version_of_response(&answer);
-        Ok((answer, version))
-    }
-
-    /// The version under which the bytes of a response can be cached.
-    pub(super) fn version_of_response<B>(&self, answer: &RangeResponse<B>) -> Option<Version> {
-        match self.version() {
+        let version = match self.version() {
             Some(version) if version.identity.is_confirmed_by(&answer.identity) => Some(version),
             Some(version) if answer.identity.change_since(&version.identity).is_none() => None,
             // The first write of the new version deletes the old one.
-            _ => self.adopt(answer),
-        }
+            _ => self.adopt(&answer),
+        };
+        Ok((answer, version))
     }
 
     /// Removes wrong bytes from the cache. All bytes of this file are deleted, and those of files of the previous
@@ -230,7 +236,7 @@ impl CachedFile {
         if let Some(lease) = own() {
             return Ok(Some(lease));
         }
-        let lock = Lock::try_now(&key::lease_name(&self.key)).await?;
+        let lock = Lock::try_now(&format!("weightstream load {}", self.key)).await?;
         let lease = lock.map(Lease::new);
         if let Some(lease) = &lease {
             *self.lease.borrow_mut() = Rc::downgrade(lease);

@@ -17,7 +17,7 @@ const CHECK_INTERVAL_MS: u64 = 250;
 
 /// A lease that ends when its download is paused, or when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(super) struct Lease {
     lock: RefCell<Option<Lock>>,
     /// Whether the bytes of the download were asked for since the last check.
     is_active: Cell<bool>,
@@ -52,7 +52,7 @@ impl Lease {
 }
 
 /// Waits for bytes of the download that has this lease.
-pub(crate) async fn active<T>(lease: Option<&Rc<Lease>>, bytes: impl Future<Output = T>) -> T {
+pub(super) async fn active<T>(lease: Option<&Rc<Lease>>, bytes: impl Future<Output = T>) -> T {
     let Some(lease) = lease.map(Rc::clone) else { return bytes.await };
     let mut bytes = pin!(bytes);
     poll_fn(|context| {

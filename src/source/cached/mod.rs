@@ -26,23 +26,18 @@ mod writer;
 
 use super::RangeResponse;
 use super::fetch::FetchSource;
-use crate::browser::lock::Lock;
 use crate::cache::PIECE_BYTES;
 use crate::cache::client::Client;
+#[cfg(feature = "js")]
+use crate::cache::key;
 use crate::error::Result;
 use crate::index::{CopiedRange, Digest};
 pub(crate) use body::CachedBody;
 use file::CachedFile;
-use futures::future::{FutureExt, LocalBoxFuture};
-use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
-use lease::Lease;
-pub(crate) use lease::active;
 pub(crate) use report::Report;
-use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
-use writer::CacheWriter;
 
 /// A file at a URL with a cache.
 #[derive(Debug, Clone)]
@@ -50,61 +45,71 @@ pub(crate) struct CachedSource {
     file: Rc<CachedFile>,
 }
 
-/// A response that arrived before the cache had started, and whose bytes are to be cached.
-#[derive(Debug)]
-pub(crate) struct EarlyResponse {
-    /// The response without its body.
-    head: RangeResponse<()>,
-    /// Created for the first bytes, when the cache has started. It is dropped, and so writes the last ones, with the
-    /// response.
-    writer: RefCell<Option<CacheWriter>>,
-}
-
-/// What the loader knows of a file: see the methods of [`CacheHints`](super::CacheHints).
-pub(crate) enum Hint {
-    ExpectWhole(Digest),
-    Expect(Range<u64>, Digest),
-    ExpectBuffers(Vec<Range<u64>>),
-    Confirm(Range<u64>, Digest),
-    Reject,
-}
-
-impl EarlyResponse {
-    pub(crate) fn new(head: RangeResponse<()>) -> Self {
-        EarlyResponse { head, writer: RefCell::default() }
-    }
-
-    /// The lease of the download, once the cache has started.
-    pub(crate) fn lease(&self) -> Option<Rc<Lease>> {
-        self.writer.borrow().as_ref().and_then(|writer| writer.lease.clone())
-    }
-}
-
 impl CachedSource {
-    /// Caches the file of `source` in `cache` under a name.
-    pub(crate) fn new(source: FetchSource, cache: Rc<Client>, name: &str, report: Rc<Report>) -> Self {
-        CachedSource { file: Rc::new(CachedFile::new(source, cache, name, report)) }
+    /// Caches the file of `source` in `cache`.
+    ///
+    /// # Errors
+    /// Those of [`KeyFunction::name`].
+    pub(crate) fn new(
+        source: FetchSource,
+        cache: Rc<Client>,
+        key_function: KeyFunction,
+        report: Rc<Report>,
+    ) -> Result<Self> {
+        let file = CachedFile::new(source, cache, key_function, report)?;
+        Ok(CachedSource { file: Rc::new(file) })
     }
 
-    /// Uses what the loader knows of the file.
-    pub(crate) fn accept(&self, hint: Hint) {
-        let file = &self.file;
-        match hint {
-            Hint::ExpectWhole(digest) => file.contents.expect_whole(&digest),
-            Hint::Expect(range, digest) => file.contents.expect(range, &digest),
-            Hint::ExpectBuffers(ranges) => {
-                let large = ranges.into_iter().filter(|range| range.end.saturating_sub(range.start) >= PIECE_BYTES);
-                file.buffers.borrow_mut().extend(large.map(|range| (range.start, range.end)));
-            }
-            Hint::Confirm(range, digest) => file.contents.confirm(range, &digest, !file.writes_disabled.get()),
-            Hint::Reject => file.reject(),
-        }
+    /// The source of bytes that are not cached.
+    pub(crate) fn source(&self) -> &FetchSource {
+        &self.file.source
     }
 
-    /// Implements [`CacheHints::expect_copies`](super::CacheHints::expect_copies).
+    /// The name of the file in the cache.
+    #[cfg(feature = "js")]
+    pub(crate) fn name(&self) -> &str {
+        key::name_in(&self.file.key)
+    }
+
+    /// Caches another file of the model in the same cache.
+    ///
+    /// # Errors
+    /// Those of [`CachedSource::new`].
+    pub(crate) fn with(&self, source: FetchSource) -> Result<Self> {
+        let CachedFile { cache, key_function, report, .. } = &*self.file;
+        CachedSource::new(source, Rc::clone(cache), key_function.clone(), Rc::clone(report))
+    }
+
+    /// Implements [`Source::expect_whole`](super::Source::expect_whole).
+    pub(crate) fn expect_whole(&self, digest: &Digest) {
+        self.file.contents.expect_whole(digest);
+    }
+
+    /// Implements [`Source::expect`](super::Source::expect).
+    pub(crate) fn expect(&self, range: Range<u64>, digest: &Digest) {
+        self.file.contents.expect(range, digest);
+    }
+
+    /// Implements [`Source::expect_copies`](super::Source::expect_copies).
     pub(crate) fn expect_copies(&self, files: &[CachedSource], ranges: &[CopiedRange]) {
         let keys = files.iter().map(|previous| previous.file.key.to_string());
         self.file.previous.expect(keys, ranges);
+    }
+
+    /// Implements [`Source::reject`](super::Source::reject).
+    pub(crate) fn reject(&self) {
+        self.file.reject();
+    }
+
+    /// Implements [`Source::expect_buffers`](super::Source::expect_buffers).
+    pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
+        let large = ranges.into_iter().filter(|range| range.end.saturating_sub(range.start) >= PIECE_BYTES);
+        self.file.buffers.borrow_mut().extend(large.map(|range| (range.start, range.end)));
+    }
+
+    /// Implements [`Source::confirm`](super::Source::confirm).
+    pub(crate) fn confirm(&self, range: Range<u64>, digest: &Digest) {
+        self.file.contents.confirm(range, digest, !self.file.writes_disabled.get());
     }
 
     /// Implements [`Source::read`](super::Source::read).
@@ -114,31 +119,5 @@ impl CachedSource {
     pub(crate) async fn read(&self, range: Range<u64>) -> Result<RangeResponse<CachedBody>> {
         self.file.open().await?;
         CachedBody::start(Rc::clone(&self.file), range).await
-    }
-
-    /// Uses the lease that was taken before the cache had started.
-    pub(crate) fn hold_lease(&self, lock: Lock) -> Rc<Lease> {
-        let lease = Lease::new(lock);
-        *self.file.lease.borrow_mut() = Rc::downgrade(&lease);
-        lease
-    }
-
-    /// Caches bytes at an offset of the file that were received before the cache has started.
-    pub(crate) fn write_early<'a>(
-        &'a self,
-        response: &'a EarlyResponse,
-        position: u64,
-        bytes: &'a Uint8Array,
-    ) -> LocalBoxFuture<'a, ()> {
-        async move {
-            let written = response.writer.take();
-            let mut writer = match written {
-                Some(writer) => writer,
-                None => CacheWriter::of_early(&self.file, &response.head).await,
-            };
-            writer.push(position, bytes).await;
-            response.writer.replace(Some(writer));
-        }
-        .boxed_local()
     }
 }

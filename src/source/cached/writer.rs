@@ -4,7 +4,6 @@ use super::file::CachedFile;
 use super::lease::Lease;
 use super::version::Version;
 use crate::cache::{PIECE_BYTES, end_of_piece};
-use crate::source::RangeResponse;
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
@@ -35,16 +34,6 @@ struct Piece {
 impl CacheWriter {
     pub(super) fn new(file: Rc<CachedFile>) -> Self {
         CacheWriter { file, piece: None, version: None, lease: None }
-    }
-
-    /// Writes the bytes of a response that arrived before the cache had started: nothing was cached then.
-    pub(super) async fn of_early<B>(file: &Rc<CachedFile>, head: &RangeResponse<B>) -> Self {
-        let version = file.version_of_response(head);
-        // The response has stated the version. A query of the cache would ask the server for it again.
-        *file.is_open.lock().await = true;
-        file.contents.set_version(version.as_ref());
-        let lease = file.lease.borrow().upgrade();
-        CacheWriter { file: Rc::clone(file), piece: None, version, lease }
     }
 
     /// Adds bytes at the offset `start`. Waits only while there are too many pending writes.

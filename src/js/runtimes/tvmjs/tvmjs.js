@@ -82,7 +82,7 @@ export class ArtifactCache {
     try {
       const pieces = file.stream({ signal: signal ?? null }).getReader();
       // What cannot be cached must not be downloaded in advance.
-      while (await file[IS_CACHING]()) {
+      while (file[IS_CACHING]) {
         if (!(await pieces.read()).done) continue;
         this.#complete.add(address);
         return;

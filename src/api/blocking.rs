@@ -256,7 +256,10 @@ impl Iterator for TensorIterator {
             Some(error) => Some(Err(error)),
             None => {
                 let stream = self.stream.as_mut()?;
-                block_on(async { Ok(stream.next().await) }).unwrap_or_else(|error| Some(Err(error)))
+                block_on(async { Ok(stream.next().await) }).unwrap_or_else(|error| {
+                    self.stream = None; // an error is the last item
+                    Some(Err(error))
+                })
             }
         }
     }

@@ -6,14 +6,19 @@ use crate::write::{AsInput, Input};
 
 #[doc(hidden)]
 impl AsInput for Model {
-    fn with_input(&self, work: &mut dyn FnMut(&dyn Input) -> Result<()>) -> Result<()> {
+    fn with_input(&self, work: &mut (dyn FnMut(&dyn Input) -> Result<()> + Send)) -> Result<()> {
         match &self.reading {
             Reading::Local(local) => work(local.plain_reader("the files that are written")?),
             #[cfg(feature = "http")]
             Reading::Remote(remote) => {
-                let source = super::place::http_source(&remote.url, &remote.options)?;
-                let options = remote.options.loader.clone();
-                work(&crate::native::RemoteReader::open_source(source, options)?)
+                let mut read = || {
+                    let source = super::place::http_source(&remote.url, &remote.options)?;
+                    let options = remote.options.loader.clone();
+                    work(&crate::native::RemoteReader::open_source(source, options)?)
+                };
+                // On a thread of its own, because a task of tokio cannot start the runtime of the reader.
+                let ended = std::thread::scope(|scope| scope.spawn(&mut read).join());
+                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             }
             #[cfg(not(feature = "http"))]
             Reading::Remote(remote) => {

@@ -1,6 +1,6 @@
 //! Decodes Zstandard (RFC 8878) incrementally: consecutive frames, with or without a content size, no dictionaries.
 
-mod literals;
+pub(crate) mod literals;
 mod window;
 
 use crate::error::{Error, ErrorKind, Result, malformed};

@@ -5,7 +5,7 @@ use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
 use crate::format::ggml;
 use crate::index::{Component, Layout, Tensor};
-use crate::trust::{Covered, covering};
+use crate::trust::Coverage;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of verifying a whole model.
@@ -59,12 +59,12 @@ impl Verified {
     }
 
     /// Adds one file: its tensors, and what the checksums of the file cover.
-    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, covered: &[Covered]) {
+    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, coverage: &Coverage) {
         for tensor in tensors {
             let own = || tensor.components.iter().map(|component| component.digest);
             let is_covered = |component: &Component| {
                 let has_own = component.digest.is_some() || component.pages.is_some();
-                has_own || component.range.is_empty() || covering(covered, &component.range).is_some()
+                has_own || component.range.is_empty() || coverage.of_range(&component.range).is_some()
             };
             let is_checked = tensor.components.iter().all(is_covered);
             self.tensors_without_checksum += usize::from(!is_checked);
@@ -75,6 +75,6 @@ impl Verified {
             }
             self.checksums.extend(own().flatten().map(|stated| stated.digest.algorithm()));
         }
-        self.checksums.extend(covered.iter().map(|(_, algorithm)| *algorithm));
+        self.checksums.extend(coverage.algorithms());
     }
 }

@@ -31,7 +31,7 @@ impl<S: ModelSource> Loader<S> {
     /// The errors of [`Loader::verify`].
     pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Verified> {
         let tensors = self.load_index().await?.to_vec();
-        let of_files = self.check_everything(tensors.clone(), observer).await?.covered();
+        let of_files = self.check_everything(tensors.clone(), observer).await?.coverage();
         let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
         for (shard, of_file) in of_files.iter().enumerate() {
             let in_file = || tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard);

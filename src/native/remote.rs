@@ -57,16 +57,10 @@ impl<S: ModelSource> RemoteReader<S> {
     /// Like [`RemoteReader::open`], for another source, or one with options such as [`HttpSource::same_origin_only`].
     ///
     /// # Errors
-    /// As for [`Loader::open`] and [`Loader::load_index`]; `INVALID_ARGUMENT` in an async task, where a runtime of its
-    /// own cannot be started.
+    /// As for [`Loader::open`] and [`Loader::load_index`].
     pub fn open_source(source: S, options: Options) -> Result<Self> {
         #[cfg(feature = "write")]
         let url = source.name().to_owned();
-        if tokio::runtime::Handle::try_current().is_ok() {
-            let what = "a model at a URL cannot be read by a blocking call in an async task";
-            let error = Error::new(ErrorKind::InvalidArgument, what).in_file(source.name());
-            return Err(error.advise("Make the call in `tokio::task::spawn_blocking`."));
-        }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
             let loader = Rc::new(Loader::open(source, options).await?);

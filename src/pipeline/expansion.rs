@@ -7,7 +7,6 @@ use crate::dtype::{Block, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::sparse::index_bytes;
 use crate::index::{Layout, Tensor};
-use std::collections::HashSet;
 use std::ops::Range;
 
 /// The number of values that are placed at a time.
@@ -195,8 +194,9 @@ struct DenseWriter<B> {
     /// The offset of the window.
     start: u64,
     window: Vec<u8>,
-    /// The positions of values that are zero, as elements without a value are.
-    zeros: HashSet<u64>,
+    /// For each element a bit, whether its value is zero, as that of an element without a value is. Empty if there is
+    /// no such value.
+    zeros: Vec<u8>,
 }
 
 impl<B: Buffer> DenseWriter<B> {
@@ -213,7 +213,7 @@ impl<B: Buffer> DenseWriter<B> {
                 dense
             }
         };
-        Ok(DenseWriter { dense, element_bytes, start: 0, window: Vec::new(), zeros: HashSet::new() })
+        Ok(DenseWriter { dense, element_bytes, start: 0, window: Vec::new(), zeros: Vec::new() })
     }
 
     fn put(&mut self, position: u64, element: &[u8]) -> Result<()> {
@@ -227,10 +227,9 @@ impl<B: Buffer> DenseWriter<B> {
             }
             self.window = read(&self.dense, self.start..end)?;
         }
+        let has_zero = self.note_zero(position, element.iter().all(|byte| *byte == 0))?;
         let offset = (at - self.start) as usize;
         let place = self.window.get_mut(offset..offset + self.element_bytes).unwrap_or_default();
-        let is_zero = element.iter().all(|byte| *byte == 0);
-        let has_zero = if is_zero { !self.zeros.insert(position) } else { self.zeros.contains(&position) };
         if has_zero || place.iter().any(|byte| *byte != 0) {
             let error = Error::new(ErrorKind::Unsupported, format!("two of its values have the position {position}"));
             return Err(
@@ -239,6 +238,19 @@ impl<B: Buffer> DenseWriter<B> {
         }
         place.copy_from_slice(element);
         Ok(())
+    }
+
+    /// Whether the element has a value that is zero. Records one if `is_zero`.
+    fn note_zero(&mut self, position: u64, is_zero: bool) -> Result<bool> {
+        if is_zero && self.zeros.is_empty() {
+            let elements = self.dense.byte_length() / self.element_bytes as u64;
+            self.zeros = Buffer::allocate(elements.div_ceil(8))?;
+        }
+        let bit = 1 << (position % 8);
+        let Some(byte) = self.zeros.get_mut((position / 8) as usize) else { return Ok(false) };
+        let has_zero = *byte & bit != 0;
+        *byte |= if is_zero { bit } else { 0 };
+        Ok(has_zero)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -3,13 +3,14 @@
 //! Loads, `verify`, and everything that writes or compares models make the same plan for each file. How they read the
 //! bytes differs: [`Sums`] computes the digests from bytes in any order.
 
+mod coverage;
 mod sums;
 #[cfg(all(test, native))]
 mod tests;
 
+pub(crate) use coverage::Coverage;
 pub(crate) use sums::Sums;
 
-use crate::algorithm::Algorithm;
 use crate::codec::digest;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,25 +52,6 @@ pub(crate) struct FilePlan {
 
 /// A digest that matched, and the range of the file that it covers.
 pub(crate) type Matched = (Range<u64>, Digest);
-
-/// A range of the file that a checksum of this algorithm verified; up to `u64::MAX` if it is that of the whole file.
-pub(crate) type Covered = (Range<u64>, Algorithm);
-
-/// What the checksums of a file cover that has `stored_length` bytes. A file that is compressed as a whole has tensors
-/// beyond its end.
-pub(crate) fn covered(matched: Vec<Matched>, stored_length: Option<u64>) -> Vec<Covered> {
-    let covered = |(over, digest): Matched| {
-        let is_whole = over.start == 0 && stored_length.is_some_and(|length| over.end >= length);
-        (over.start..if is_whole { u64::MAX } else { over.end }, digest.algorithm())
-    };
-    matched.into_iter().map(covered).collect()
-}
-
-/// The algorithm of a checksum over all bytes of `range`; that of the whole file, if there is one.
-pub(crate) fn covering(covered: &[Covered], range: &Range<u64>) -> Option<Algorithm> {
-    let mut over = covered.iter().rev().filter(|(over, _)| over.start <= range.start && range.end <= over.end);
-    over.next().map(|(_, algorithm)| *algorithm)
-}
 
 impl FilePlan {
     /// `in_file` are the checksums that the file states. `length` is that of the file; `stored_length` is unknown for a

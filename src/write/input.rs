@@ -82,11 +82,11 @@ pub trait Input {
 
 /// What gives an [`Input`]: a [`Model`](crate::blocking::Model).
 pub trait AsInput {
-    /// Calls `work` once with the input.
+    /// Calls `work` once with the input, on any thread.
     ///
     /// # Errors
     /// Errors of opening the model; those of `work`.
-    fn with_input(&self, work: &mut dyn FnMut(&dyn Input) -> Result<()>) -> Result<()>;
+    fn with_input(&self, work: &mut (dyn FnMut(&dyn Input) -> Result<()> + Send)) -> Result<()>;
 }
 
 /// The files whose digests a call compares.

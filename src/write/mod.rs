@@ -128,7 +128,7 @@ pub fn extract_npy(
     with_input(model, |input| extract_with(input, name, output, options, &()))
 }
 
-fn with_input<T>(model: &impl AsInput, mut work: impl FnMut(&dyn Input) -> Result<T>) -> Result<T> {
+fn with_input<T: Send>(model: &impl AsInput, mut work: impl FnMut(&dyn Input) -> Result<T> + Send) -> Result<T> {
     let mut done = None;
     model.with_input(&mut |input| {
         done = Some(work(input)?);

@@ -290,17 +290,19 @@ fn a_failed_stream_has_verified_nothing() {
     });
 }
 
-/// It needs a runtime of its own.
+/// The reader has a runtime of its own, also in a task of another one.
 #[test]
-fn a_remote_model_is_not_converted_in_a_task_of_tokio() {
+fn a_remote_model_is_converted_in_a_task_of_tokio() {
     let url = serve(vec![("m.safetensors", safetensors("t", "F32", &[1], &floats(&[1.0])))]) + "m.safetensors";
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let model = blocking::Model::open(&url).unwrap();
         model.load("t").unwrap();
-        let converted = convert(&model, folder.path().join("o.apr"), &ConvertOptions::new());
-        assert_eq!(kind(converted), Some(ErrorKind::InvalidArgument));
+        let out = folder.path().join("o.apr");
+        assert_eq!(convert(&model, &out, &ConvertOptions::new()).map(drop), Ok(()));
+        let again = tokio::task::spawn_blocking(move || convert(&model, out, &ConvertOptions::new()).map(drop));
+        assert_eq!(again.await.unwrap(), Ok(()));
     });
 }
 
@@ -314,6 +316,8 @@ fn a_callback_makes_no_call_that_blocks() {
         let (same, reported) = (Arc::clone(&model), sender.clone());
         let loaded = model.load(LoadRequest::new("t").on_progress(move |_| {
             reported.send(kind(same.rows("t", 0..1))).ok();
+            let streamed: Vec<_> = same.stream(StreamRequest::new()).take(9).map(kind).collect();
+            assert_eq!(streamed, [Some(ErrorKind::InvalidArgument)], "the error is the last item");
         }));
         sender.send(kind(loaded)).ok();
     });

@@ -1,4 +1,4 @@
-//! The fast path for frames without matches, as the writer of zTensor makes of exponents and of weights of 8 bits.
+//! Frames without matches, as the writer of zTensor makes of the exponents of floats, and a fast decoder of them.
 //!
 //! Such frames consist of blocks that have only literals. The general decoder does not take part in them. If a later
 //! block has matches, it decodes the frame from its start, so the blocks until then are kept. This is bounded by the
@@ -97,6 +97,33 @@ impl LiteralFrame {
     }
 }
 
+/// An encoder of frames without matches.
+///
+/// # Errors
+/// Those of the C library.
+#[cfg(writes)]
+pub(crate) fn encoder() -> std::io::Result<zstd::bulk::Compressor<'static>> {
+    use zstd::zstd_safe::{CParameter, ParamSwitch, Strategy};
+    let mut encoder = zstd::bulk::Compressor::new(1)?;
+    // A match would have to be as long as a block. The window is the smallest that does not limit the size of blocks.
+    encoder.set_parameter(CParameter::Strategy(Strategy::ZSTD_fast))?;
+    encoder.set_parameter(CParameter::TargetLength(MAX_BLOCK_BYTES as u32))?;
+    encoder.set_parameter(CParameter::LiteralCompressionMode(ParamSwitch::Enable))?;
+    encoder.set_parameter(CParameter::WindowLog(MAX_BLOCK_BYTES.ilog2()))?;
+    Ok(encoder)
+}
+
+/// Bytes as the exponents of weights: independent, and few of them are frequent. They have two bits of entropy each.
+#[cfg(all(test, writes))]
+pub(crate) fn exponents(count: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        120 - ((state >> 33 | 1 << 31).trailing_zeros() as u8)
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
 /// Whether a frame has no checksum and no dictionary, and its blocks may have any length (RFC 8878, 3.1.1.1).
 fn is_eligible(header: &[u8]) -> bool {
     const SINGLE_SEGMENT: u8 = 1 << 5;
@@ -114,10 +141,9 @@ fn copy(decoded: &mut [u8], block: &[u8]) -> Option<usize> {
 #[cfg(all(test, writes))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
+    use super::{encoder, exponents};
     use crate::codec::zstd::{DecodedLength, Zstd};
     use crate::error::Result;
-    use zstd::bulk::Compressor;
-    use zstd::zstd_safe::{CParameter, ParamSwitch, Strategy};
 
     fn decode(stored: &[u8], length: usize, chunk_bytes: usize) -> Result<Vec<u8>> {
         let mut decoded = Vec::new();
@@ -131,27 +157,8 @@ mod tests {
         decoder.finish().map(|()| decoded)
     }
 
-    /// Independent bytes, few of which are frequent.
-    fn exponents(count: usize) -> Vec<u8> {
-        let mut state = 1u64;
-        let next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            120 - ((state >> 33 | 1 << 31).trailing_zeros() as u8)
-        };
-        std::iter::repeat_with(next).take(count).collect()
-    }
-
-    /// Compresses without matches.
     fn literals(data: &[u8]) -> Vec<u8> {
-        let mut compressor = Compressor::new(1).unwrap();
-        let parameters = [
-            CParameter::Strategy(Strategy::ZSTD_fast),
-            CParameter::TargetLength(128 << 10),
-            CParameter::LiteralCompressionMode(ParamSwitch::Enable),
-            CParameter::WindowLog(17),
-        ];
-        parameters.into_iter().for_each(|parameter| compressor.set_parameter(parameter).unwrap());
-        compressor.compress(data).unwrap()
+        encoder().unwrap().compress(data).unwrap()
     }
 
     /// The blocks of a frame of 65,792 bytes or more and of one block, whose length takes four bytes.

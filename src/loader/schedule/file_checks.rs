@@ -7,7 +7,7 @@ use crate::index::padding::PaddingCheck;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
 use crate::source::ModelSource;
-use crate::trust::{Covered, FilePlan, Sums, covered, covering};
+use crate::trust::{Coverage, FilePlan, Sums};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ pub(crate) struct WholeChecks {
     /// By file, what verified its tensors one by one.
     by_tensors: RefCell<Vec<ByTensors>>,
     /// What was verified by file, once the call has compared all checksums.
-    covered: RefCell<Vec<Vec<Covered>>>,
+    coverage: RefCell<Vec<Coverage>>,
     verified_by: Cell<Option<Algorithm>>,
 }
 
@@ -109,21 +109,17 @@ impl WholeChecks {
     /// # Errors
     /// `CHECKSUM` if one does not match; `TRUNCATED` if a file does not end where its format says.
     pub(crate) async fn finish<S: ModelSource>(&self, shards: &[Shard<S>]) -> Result<()> {
-        let mut covered = Vec::new();
+        let mut coverage = Vec::new();
         for (shard, (plan, sums)) in shards.iter().zip(self.sums.take()) {
-            let mut of_file = finish_file(&shard.file, &plan, &sums).await?;
-            if of_file.is_empty() {
-                of_file.extend(shard.file.signed_by().map(|algorithm| (0..u64::MAX, algorithm))); // piece by piece
-            }
-            covered.push(of_file);
+            let of_file = finish_file(&shard.file, &plan, &sums).await?;
+            let signed = shard.file.signed_by().filter(|_| of_file.algorithms().is_empty()); // piece by piece
+            coverage.push(signed.map_or(of_file, Coverage::whole));
         }
         let warning = |(shard, padding): (usize, PaddingCheck)| Some((shard, padding.warning()?));
         *self.warnings.borrow_mut() = self.padding.take().into_iter().enumerate().filter_map(warning).collect();
         let by_tensors = self.by_tensors.take();
-        let covering = covered
-            .iter()
-            .zip(shards)
-            .zip(by_tensors)
+        let of_files = coverage.iter().zip(shards).zip(by_tensors);
+        let covering = of_files
             .map(|((of_file, shard), by_tensors)| covering_all(of_file, shard).map_or(by_tensors, ByTensors::All));
         // Files without tensors, such as an empty shard, leave nothing unverified.
         let mut covering = covering.filter(|covered| *covered != ByTensors::Nothing);
@@ -132,7 +128,7 @@ impl WholeChecks {
             Some(ByTensors::All(algorithm)) if covering.all(|covered| Some(covered) == first) => Some(algorithm),
             _ => None,
         });
-        *self.covered.borrow_mut() = covered;
+        *self.coverage.borrow_mut() = coverage;
         Ok(())
     }
 
@@ -142,8 +138,8 @@ impl WholeChecks {
     }
 
     /// What the checksums of files cover, by file.
-    pub(crate) fn covered(&self) -> Vec<Vec<Covered>> {
-        self.covered.borrow().clone()
+    pub(crate) fn coverage(&self) -> Vec<Coverage> {
+        self.coverage.borrow().clone()
     }
 
     /// The algorithm that verified every file, as a whole or tensor by tensor; `None` if a tensor has no checksum, or
@@ -162,17 +158,23 @@ fn begin_padding<S: ModelSource>(shard: &Shard<S>) -> Result<PaddingCheck> {
 }
 
 /// The one algorithm of checksums of a file that cover all bytes of its tensors.
-fn covering_all<S: ModelSource>(covered: &[Covered], shard: &Shard<S>) -> Option<Algorithm> {
-    let (_, last) = covered.last()?;
+fn covering_all<S: ModelSource>(coverage: &Coverage, shard: &Shard<S>) -> Option<Algorithm> {
+    let any = coverage.algorithms().first().copied()?;
     let open = shard.opened.try_lock().and_then(|open| open.clone())?;
-    let tensors: Vec<_> = open.index.tensors.iter().collect();
-    let mut stored = tensors.iter().flat_map(|tensor| &tensor.components).filter(|part| !part.range.is_empty());
-    stored.all(|component| covering(covered, &component.range) == Some(*last)).then_some(*last)
+    let mut covering = None;
+    for tensor in open.index.tensors.iter() {
+        for component in tensor.components.iter().filter(|component| !component.range.is_empty()) {
+            let of_component = coverage.of_range(&component.range)?;
+            if *covering.get_or_insert(of_component) != of_component {
+                return None;
+            }
+        }
+    }
+    covering.or(Some(any)) // no bytes are left of a file without tensors
 }
 
-/// Compares the checksums of one file and returns what they cover. The last one is that of the whole file, if there is
-/// one.
-async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Vec<Covered>> {
+/// Compares the checksums of one file and returns what they cover.
+async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Coverage> {
     let crc32s = check_footers(file, plan).await?;
     let matched = plan.compare(&crc32s, |over, like| {
         sums.digest(over, like).ok_or_else(|| {
@@ -184,7 +186,7 @@ async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, s
     for (_, digest) in matched.iter().filter(|(over, _)| *over == (0..file.stored_length().unwrap_or(0))) {
         file.confirm_whole(digest);
     }
-    Ok(covered(matched, file.stored_length().or_else(|| file.file_length())))
+    Ok(Coverage::of(matched, file.stored_length().or_else(|| file.file_length())))
 }
 
 /// Checks the end of a file, and returns the CRC-32 values that its footers state.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::format::Expected;
 use crate::index::{Algorithm, Component, Digest, Encoding, Tensor};
 use crate::native::file::TensorFile;
-use crate::trust::{Covered, covered};
+use crate::trust::Coverage;
 use std::ops::Range;
 
 impl TensorFile {
@@ -65,9 +65,9 @@ impl TensorFile {
     }
 
     /// Compares all checksums of ranges of the file, and returns what they cover.
-    pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Vec<Covered>> {
+    pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Coverage> {
         let matched = self.plan.compare(&self.footer_crc32s()?, |over, like| self.computed(over, like, computed))?;
-        Ok(covered(matched, Some(self.bytes.file_length())))
+        Ok(Coverage::of(matched, Some(self.bytes.file_length())))
     }
 
     /// The CRC-32 values that the file states.

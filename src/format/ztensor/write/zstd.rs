@@ -1,23 +1,17 @@
 //! Compresses a blob incrementally into Zstandard frames, each of which can be decoded alone, with a table of their
 //! positions.
 //!
-//! Each frame is compressed in two ways, and the smaller one is stored. The exponents of floats, and weights of 8 bits,
-//! have no repetitions: chance matches take more bytes than Huffman codes of the same bytes, and decode half as fast.
+//! Each frame is compressed in two ways, and the smaller one is stored. The exponents of floats have no repetitions:
+//! chance matches take more bytes than Huffman codes of the same bytes, and decode half as fast.
 
+use crate::codec::zstd::literals;
 use crate::codec::zstd_seek::{FRAME_BYTES, table};
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
 use zstd::bulk::Compressor;
-use zstd::zstd_safe::{CParameter, ParamSwitch, Strategy};
 
 /// The default of the library and of the format's own tools.
 const LEVEL: i32 = 3;
-
-/// The least length of a match that the encoder of literals looks for: as long as a block, so that there is none.
-const NO_MATCH_BYTES: u32 = 128 << 10;
-
-/// The window of frames without matches, the smallest that does not limit the size of blocks.
-const LITERALS_WINDOW_LOG: u32 = 17;
 
 /// An encoder of one blob.
 pub(super) struct BlobEncoder {
@@ -36,16 +30,7 @@ impl BlobEncoder {
     /// without a table.
     pub(super) fn new(length: Option<u64>) -> Result<Self> {
         let level = Compressor::new(LEVEL).map_err(compression_error)?;
-        let mut literals = Compressor::new(1).map_err(compression_error)?;
-        let parameters = [
-            CParameter::Strategy(Strategy::ZSTD_fast),
-            CParameter::TargetLength(NO_MATCH_BYTES),
-            CParameter::LiteralCompressionMode(ParamSwitch::Enable),
-            CParameter::WindowLog(LITERALS_WINDOW_LOG),
-        ];
-        for parameter in parameters {
-            literals.set_parameter(parameter).map_err(compression_error)?;
-        }
+        let literals = literals::encoder().map_err(compression_error)?;
         Ok(BlobEncoder { level, literals, frame: Vec::new(), stated: length, frames: Vec::new() })
     }
 
@@ -94,6 +79,7 @@ fn compression_error(error: io::Error) -> Error {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use crate::codec::zstd::literals::exponents;
     use crate::codec::zstd::{DecodedLength, Zstd};
     use crate::codec::zstd_seek;
     use proptest::prelude::*;
@@ -158,16 +144,6 @@ mod tests {
             (at, decoded_at) = (end, decoded_end);
         }
         assert_eq!((at, decoded_at), (stored.len(), data.len()));
-    }
-
-    /// Bytes as the exponents of weights: independent, and few of them are frequent.
-    fn exponents(count: usize) -> Vec<u8> {
-        let mut state = 1u64;
-        let next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            120 - ((state >> 33 | 1 << 31).trailing_zeros() as u8)
-        };
-        std::iter::repeat_with(next).take(count).collect()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Matched;
 use crate::algorithm::Algorithm;
-use std::collections::BTreeSet;
+use crate::sorting::sort;
 use std::ops::Range;
 
 /// The ranges of a file that checksums have verified. A file may have as many as tensors, so they are searched.
@@ -10,7 +10,8 @@ use std::ops::Range;
 pub(crate) struct Coverage {
     /// By start: the largest end of the ranges that start there or before, and the algorithm of that range.
     ends: Vec<(u64, u64, Algorithm)>,
-    algorithms: BTreeSet<Algorithm>,
+    /// The algorithms of the checksums, each of them once.
+    algorithms: Vec<Algorithm>,
 }
 
 impl Coverage {
@@ -30,8 +31,13 @@ impl Coverage {
     }
 
     fn new(mut ends: Vec<(u64, u64, Algorithm)>) -> Self {
-        let algorithms = ends.iter().map(|(_, _, algorithm)| *algorithm).collect();
-        ends.sort_by_key(|(start, _, _)| *start); // stable: of equal ranges, the last checksum counts
+        let mut algorithms = Vec::new();
+        for (_, _, algorithm) in &ends {
+            if !algorithms.contains(algorithm) {
+                algorithms.push(*algorithm);
+            }
+        }
+        sort(&mut ends, |(start, _, _)| (*start, 0, 0)); // stable: of equal ranges, the last checksum counts
         let mut largest: Option<(u64, Algorithm)> = None;
         for (_, end, algorithm) in &mut ends {
             match largest {
@@ -43,7 +49,7 @@ impl Coverage {
     }
 
     /// The algorithms of the checksums.
-    pub(crate) fn algorithms(&self) -> &BTreeSet<Algorithm> {
+    pub(crate) fn algorithms(&self) -> &[Algorithm] {
         &self.algorithms
     }
 

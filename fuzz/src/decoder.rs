@@ -64,7 +64,7 @@ fn check(input: &Input, encoding: Encoding, is_length_known: bool) {
 
 /// The decoded bytes, `None` on an error.
 fn decode(component: &Component, pieces: &[&[u8]]) -> Option<Vec<u8>> {
-    let mut decoder = Decoder::new(component).expect("the component is compressed");
+    let mut decoder = Decoder::new(component, &[]).expect("the component is compressed");
     let mut decoded = Vec::new();
     for piece in pieces {
         let take = &mut |bytes: &[u8]| {

@@ -122,7 +122,7 @@ fn decode(stored: &[u8], cuts: &[usize], decoded_length: Option<u64>) -> (Outcom
 const CUT: &str = "the output limit of the fuzzer is reached";
 
 fn push(component: &Component, stored: &[u8], cuts: &[usize], decoded: &mut Vec<u8>) -> Result<(), Error> {
-    let mut decoder = Decoder::new(component).expect("the component is compressed");
+    let mut decoder = Decoder::new(component, &[]).expect("the component is compressed");
     let mut start = 0;
     for &end in cuts.iter().chain([&stored.len()]) {
         let take = &mut |bytes: &[u8]| {

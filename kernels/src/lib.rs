@@ -3,6 +3,8 @@
 
 #![deny(missing_docs)]
 
+#[cfg(feature = "byte_streams")]
+pub mod byte_streams;
 pub mod crc;
 mod crc_table;
 #[cfg(feature = "huffman")]

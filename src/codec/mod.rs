@@ -2,6 +2,8 @@
 
 pub(crate) mod blake3_tree;
 pub mod byte_order;
+#[cfg(feature = "ztensor")]
+pub mod byte_streams;
 pub mod cast;
 pub mod crc32;
 pub mod dequantize;
@@ -18,8 +20,9 @@ pub mod zstd;
 #[cfg(feature = "zstd")]
 pub mod zstd_seek;
 
+use crate::algorithm::Algorithm;
 use crate::error::Result;
-use crate::index::{BlockEnd, Component, Encoding};
+use crate::index::{BlockEnd, Component, ComponentDigest, Encoding};
 
 /// Whether the target has vector but no CRC instructions.
 const HAS_ONLY_VECTORS: bool = cfg!(all(web, target_feature = "simd128"));
@@ -32,6 +35,9 @@ const MAX_PIECE_BYTES: usize = 64 << 10;
 pub enum Decoder {
     /// [`Encoding::BigEndian`].
     BigEndian(byte_order::BigEndian),
+    /// [`Encoding::ByteStreamSplit`].
+    #[cfg(feature = "ztensor")]
+    ByteStreams(byte_streams::Joiner),
     /// [`Encoding::Lz4Blocks`].
     #[cfg(feature = "lz4")]
     Lz4(lz4::Lz4Blocks),
@@ -47,13 +53,18 @@ pub enum Decoder {
 }
 
 impl Decoder {
-    /// Creates the decoder of a component; `None` if its bytes are stored raw.
-    pub fn new(component: &Component) -> Option<Decoder> {
+    /// Creates the decoder of a component; `None` if its bytes are stored raw. It compares those of the `digests` that
+    /// are over streams.
+    pub fn new(component: &Component, digests: &[ComponentDigest]) -> Option<Decoder> {
+        #[cfg(not(feature = "ztensor"))]
+        let _ = digests;
         match component.encoding {
             Encoding::Raw => None,
             Encoding::BigEndian => {
                 Some(Decoder::BigEndian(byte_order::BigEndian::new(component.dtype.array_kind().element_bytes())))
             }
+            #[cfg(feature = "ztensor")]
+            Encoding::ByteStreamSplit => Some(Decoder::ByteStreams(byte_streams::Joiner::of(component, digests))),
             #[cfg(feature = "lz4")]
             Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::of(component))),
             #[cfg(feature = "lz4")]
@@ -72,6 +83,8 @@ impl Decoder {
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Decoder::BigEndian(decoder) => decoder.push(input, emit),
+            #[cfg(feature = "ztensor")]
+            Decoder::ByteStreams(decoder) => decoder.push(input, emit),
             #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.push(input, emit),
             #[cfg(feature = "lz4")]
@@ -96,6 +109,8 @@ impl Decoder {
                 let piece = input.get(..MAX_PIECE_BYTES).unwrap_or(input);
                 decoder.push(piece, emit).map(|()| piece.len())
             }
+            #[cfg(feature = "ztensor")]
+            Decoder::ByteStreams(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "lz4")]
@@ -118,12 +133,15 @@ impl Decoder {
         }
     }
 
-    /// Checks that the data is complete. Must be called after the last stored byte.
+    /// Checks that the data is complete. Must be called after the last stored byte. Returns the algorithm of the
+    /// digests that the decoder has compared.
     ///
     /// # Errors
-    /// `FORMAT` if stored or decoded bytes are missing.
-    pub fn finish(&self) -> Result<()> {
+    /// `FORMAT` if stored or decoded bytes are missing; `CHECKSUM` if a digest does not match.
+    pub fn finish(&self) -> Result<Option<Algorithm>> {
         match self {
+            #[cfg(feature = "ztensor")]
+            Decoder::ByteStreams(decoder) => return decoder.finish(),
             Decoder::BigEndian(decoder) => decoder.finish(),
             #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.finish(),
@@ -133,6 +151,7 @@ impl Decoder {
             Decoder::Varint(decoder) => decoder.finish(),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.finish(),
-        }
+        }?;
+        Ok(None)
     }
 }

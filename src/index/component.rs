@@ -1,10 +1,11 @@
 //! Components: the ranges of files that tensors are made of.
 
-use super::ComponentDigest;
 use super::values::ValueRule;
+use super::{ByteStreams, ComponentDigest};
 use crate::dtype::Dtype;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The role of a dense tensor's component.
 pub(crate) const DATA: &str = "data";
@@ -22,6 +23,8 @@ pub struct Component {
     /// How the elements are encoded.
     #[doc(hidden)]
     pub encoding: Encoding,
+    /// The streams of [`Encoding::ByteStreamSplit`].
+    pub(crate) streams: Option<Arc<ByteStreams>>,
     /// The decoded length in bytes; `None` if the format does not state it (zstd without a content size).
     pub decoded_length: Option<u64>,
     /// The maximum decoded length in bytes, if `decoded_length` is `None` and layout and shape determine a maximum.
@@ -58,6 +61,10 @@ pub enum Encoding {
     /// element as decoded byte `n`. A number is as wide as an element of the dtype's
     /// [`ArrayKind`](crate::dtype::ArrayKind), so a complex element is two numbers.
     BigEndian,
+    /// A stream for each byte of a number, raw or in Zstandard frames. The range of the component has all of them, and
+    /// padding between them.
+    #[cfg(feature = "ztensor")]
+    ByteStreamSplit,
     /// LZ4 in APR v2: blocks of at most 64 KiB, each preceded by its stored length as a u32.
     #[cfg(feature = "lz4")]
     Lz4Blocks,
@@ -78,6 +85,8 @@ impl Encoding {
         match self {
             Encoding::Raw => "raw",
             Encoding::BigEndian => "big-endian",
+            #[cfg(feature = "ztensor")]
+            Encoding::ByteStreamSplit => "byte_stream_split",
             #[cfg(feature = "lz4")]
             Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
             #[cfg(feature = "onnx")]
@@ -99,6 +108,20 @@ impl Component {
         self.pages.as_deref().filter(|_| !is_read_whole || self.digest.is_none())
     }
 
+    /// The streams of [`Encoding::ByteStreamSplit`].
+    #[doc(hidden)]
+    pub fn streams(&self) -> Option<&ByteStreams> {
+        self.streams.as_deref()
+    }
+
+    /// The ranges of the file that have stored bytes, without padding between streams.
+    pub(crate) fn stored_ranges(&self) -> Vec<Range<u64>> {
+        match &self.streams {
+            Some(streams) => streams.iter().map(|stream| stream.range.clone()).collect(),
+            None => vec![self.range.clone()],
+        }
+    }
+
     /// A component `data` of raw bytes.
     #[doc(hidden)]
     pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {
@@ -108,6 +131,7 @@ impl Component {
             dtype,
             range,
             encoding: Encoding::Raw,
+            streams: None,
             decoded_length,
             max_decoded_length: None,
             digest: None,

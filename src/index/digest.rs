@@ -28,4 +28,8 @@ pub enum DigestedBytes {
     Stored,
     /// The decoded bytes.
     Decoded,
+    /// The stored bytes of the first of several streams. Those of the others have digests, too, and the decoder
+    /// compares all of them: see [`ByteStreams`](super::ByteStreams).
+    #[doc(hidden)]
+    Streams,
 }

@@ -6,6 +6,7 @@ pub use crate::long_array::{LongArray, Strings};
 use serde_json::{Map, Value};
 
 mod blocks;
+mod byte_streams;
 mod checks;
 mod component;
 pub(crate) mod copies;
@@ -27,6 +28,8 @@ pub use crate::algorithm::Algorithm;
 pub(crate) use blocks::BlockSpan;
 #[doc(hidden)]
 pub use blocks::{BlockEnd, Blocks};
+#[doc(hidden)]
+pub use byte_streams::{ByteStream, ByteStreams};
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
 pub use component::{Component, Encoding, PageTable};
 pub(crate) use component::{DATA, role_named};

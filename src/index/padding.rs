@@ -1,6 +1,6 @@
 //! Padding that a format requires to be zero: other bytes may be remains of unrelated data.
 
-use super::Tensor;
+use super::{Component, Tensor};
 use std::borrow::Borrow;
 use std::ops::Range;
 
@@ -19,8 +19,13 @@ impl PaddingCheck {
     /// The check of a file whose components begin at multiples of `alignment`, after a head of `head_bytes`. A longer
     /// gap is not padding.
     pub(crate) fn new(tensors: impl Iterator<Item = impl Borrow<Tensor>>, head_bytes: u64, alignment: u64) -> Self {
-        let parts = tensors.flat_map(|tensor| tensor.borrow().components.clone());
-        let (mut starts, mut ends): (Vec<_>, Vec<_>) = parts.map(|part| (part.range.start, part.range.end)).unzip();
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
+        for tensor in tensors {
+            for Range { start, end } in tensor.borrow().components.iter().flat_map(Component::stored_ranges) {
+                starts.push(start);
+                ends.push(end);
+            }
+        }
         // Components do not overlap, so that both lists have them in the same order.
         starts.sort_unstable();
         ends.sort_unstable();

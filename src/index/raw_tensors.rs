@@ -126,7 +126,7 @@ impl Row {
 /// The component of a dense tensor of one raw component, without digest and attributes.
 pub(super) fn raw_component(tensor: &Tensor) -> Option<&Component> {
     let [data] = tensor.components.as_slice() else { return None };
-    let Component { role, dtype, range, encoding, decoded_length, max_decoded_length, digest, pages, rule } = data;
+    let Component { role, dtype, range, encoding, decoded_length, max_decoded_length, digest, pages, rule, .. } = data;
     let has_more = digest.is_some() || pages.is_some() || max_decoded_length.is_some() || rule.is_some();
     let length = range.end.checked_sub(range.start);
     let is_raw = *encoding == Encoding::Raw && length.is_some() && *decoded_length == length && !has_more;

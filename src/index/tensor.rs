@@ -72,7 +72,9 @@ impl Tensor {
     /// differ. Tensors without bytes share nothing.
     pub(crate) fn shares_bytes_with(&self, other: &Tensor) -> bool {
         let is_same = |(one, other): (&Component, &Component)| {
-            let is_encoded_same = one.encoding == other.encoding && one.decoded_length == other.decoded_length;
+            let is_encoded_same = one.encoding == other.encoding
+                && one.streams == other.streams
+                && one.decoded_length == other.decoded_length;
             one.range == other.range && is_encoded_same
         };
         self.shard == other.shard

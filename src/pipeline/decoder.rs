@@ -18,9 +18,13 @@ pub(crate) struct ComponentDecoder {
 impl ComponentDecoder {
     /// Creates a decoder that verifies the component's values and `digests`, which may differ from its own.
     pub(crate) fn new(component: &Component, digests: impl IntoIterator<Item = ComponentDigest>) -> Self {
-        let digests = digests.into_iter().map(|stated| (stated, Hasher::new(stated.digest))).collect();
+        let stated: Vec<_> = digests.into_iter().collect();
+        let decoder = Decoder::new(component, &stated);
+        let of_streams = |stated: &ComponentDigest| stated.over == DigestedBytes::Streams; // the decoder compares them
+        let digests = stated.into_iter().filter(|stated| !of_streams(stated));
+        let digests = digests.map(|stated| (stated, Hasher::new(stated.digest))).collect();
         let values = component.rule.and_then(ValueCheck::new);
-        ComponentDecoder { decoder: Decoder::new(component), digests, values }
+        ComponentDecoder { decoder, digests, values }
     }
 
     /// Decodes the next stored bytes and calls `emit` with the decoded bytes, in order.
@@ -69,13 +73,13 @@ impl ComponentDecoder {
     /// # Errors
     /// `FORMAT` if the encoding is incomplete or a value is invalid; `CHECKSUM` if a digest does not match.
     pub(crate) fn finish(self, is_complete: bool) -> Result<Option<Algorithm>> {
-        if let Some(decoder) = self.decoder.filter(|_| is_complete) {
-            decoder.finish()?;
-        }
+        let mut algorithm = match self.decoder.filter(|_| is_complete) {
+            Some(decoder) => decoder.finish()?,
+            None => None,
+        };
         if let Some(values) = self.values {
             values.finish(is_complete)?;
         }
-        let mut algorithm = None;
         for (stated, hasher) in self.digests {
             algorithm = Some(digest::compare(hasher.finish(), stated.digest)?);
         }

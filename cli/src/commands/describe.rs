@@ -3,7 +3,7 @@
 use super::model::Model;
 use serde_json::{Map, Value, json};
 use weightstream::Result;
-use weightstream::internals::index::{Component, DigestedBytes, Tensor};
+use weightstream::internals::index::{ByteStream, Component, Digest, DigestedBytes, Tensor};
 
 /// Adds to the description of a component, for example its digest or its statistics.
 pub(super) type AddOfComponent<'a> = &'a mut dyn FnMut(&Component) -> Result<Map<String, Value>>;
@@ -61,14 +61,28 @@ fn storage(component: &Component) -> Map<String, Value> {
     let mut described = Map::new();
     described.insert("encoding".to_owned(), json!(component.encoding.name()));
     described.insert("offset".to_owned(), json!(component.range.start));
-    if let Some(stated) = &component.digest {
-        let of = match stated.over {
-            DigestedBytes::Stored => "stored",
-            DigestedBytes::Decoded => "decoded",
-        };
-        let digest =
-            json!({ "algorithm": stated.digest.algorithm().name(), "value": stated.digest.to_string(), "of": of });
-        described.insert("digest".to_owned(), digest);
-    }
+    let digest = match (component.streams(), &component.digest) {
+        (Some(streams), _) => {
+            described.insert("streams".to_owned(), streams.iter().map(stream).collect());
+            streams.digest().map(|digest| (digest, "decoded"))
+        }
+        (None, Some(stated)) if stated.over == DigestedBytes::Stored => Some((stated.digest, "stored")),
+        (None, stated) => stated.map(|stated| (stated.digest, "decoded")),
+    };
+    described.extend(digest.map(|(digest, of)| ("digest".to_owned(), describe_digest(digest, of))));
     described
+}
+
+/// How the bytes of one significance are stored.
+fn stream(stream: &ByteStream) -> Value {
+    let mut described = Map::new();
+    described.insert("encoding".to_owned(), json!(if stream.is_zstd { "zstd" } else { "raw" }));
+    described.insert("offset".to_owned(), json!(stream.range.start));
+    described.insert("storedByteLength".to_owned(), json!(stream.range.end - stream.range.start));
+    described.extend(stream.digest.map(|digest| ("digest".to_owned(), describe_digest(digest, "stored"))));
+    Value::Object(described)
+}
+
+fn describe_digest(digest: Digest, of: &str) -> Value {
+    json!({ "algorithm": digest.algorithm().name(), "value": digest.to_string(), "of": of })
 }

@@ -5,7 +5,7 @@ use crate::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
-use crate::values::described::integer;
+use crate::values::described::{integer, text};
 use serde_json::Value;
 
 /// The recommended alignment of blobs.
@@ -26,7 +26,17 @@ pub(super) struct Blob<'a> {
     pub(super) is_big_endian: bool,
 }
 
-impl Blob<'_> {
+impl<'a> Blob<'a> {
+    /// Reads the description of a component of 1.x.
+    pub(super) fn read(part: &'a Value) -> Result<Self> {
+        Ok(Blob {
+            encoding: text(part, "encoding")?,
+            decoded_length: integer(part, "uncompressed_length")?,
+            digest: text(part, "digest")?,
+            ..Blob::at(part, "offset", "length")?
+        })
+    }
+
     /// Creates a blob with only its offset and length, which `described` has under these keys.
     pub(super) fn at(described: &Value, offset: &str, length: &str) -> Result<Self> {
         let place = |key| integer(described, key)?.ok_or_else(|| malformed(format!("it has no `{key}`")));
@@ -47,8 +57,11 @@ impl Blob<'_> {
         })?;
         findings.misaligned += u64::from(!self.offset.is_multiple_of(ALIGNMENT));
 
-        let mut component =
-            Component { role: role_named(role), digest: self.digest(findings)?, ..Component::raw(dtype, range) };
+        let mut component = Component {
+            role: role_named(role),
+            digest: self.component_digest(findings)?,
+            ..Component::raw(dtype, range)
+        };
         match self.encoding {
             None | Some("raw") => {
                 if self.is_big_endian {
@@ -73,7 +86,12 @@ impl Blob<'_> {
         Ok(component)
     }
 
-    fn digest(&self, findings: &mut Findings) -> Result<Option<ComponentDigest>> {
+    fn component_digest(&self, findings: &mut Findings) -> Result<Option<ComponentDigest>> {
+        Ok(self.digest(findings)?.map(|digest| ComponentDigest { digest, over: DigestedBytes::Stored }))
+    }
+
+    /// The stated digest, if its algorithm is known.
+    pub(super) fn digest(&self, findings: &mut Findings) -> Result<Option<Digest>> {
         let Some(text) = self.digest else { return Ok(None) };
         let invalid = || malformed(format!("its digest `{text}` is not valid for its algorithm"));
         let (algorithm, value) = text.split_once(':').ok_or_else(invalid)?;
@@ -86,7 +104,7 @@ impl Blob<'_> {
                 return Ok(None);
             }
         };
-        Ok(Some(ComponentDigest { digest, over: DigestedBytes::Stored }))
+        Ok(Some(digest))
     }
 }
 
@@ -105,7 +123,7 @@ fn check_length(component: &Component, length: u64, expected: Option<u64>) -> Re
 const MAX_NOTES: usize = 32;
 
 /// Collects warnings about blobs. Each warning is reported once, for any number of blobs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Findings {
     misaligned: u64,
     notes: Vec<String>,

@@ -1,6 +1,7 @@
 //! The manifest of zTensor 1.0 to 1.2: named tensors, each of components with a role.
 
 use super::blob::{Blob, Findings};
+use super::byte_streams;
 use super::contents::{Contents, check_version};
 use super::dtypes::{block_dtype, byte_length, logical_dtype, main_component, stored_dtype};
 use super::list::dtype_of;
@@ -8,7 +9,7 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::index::{Component, Layout, Metadata, Tensor, sparse};
 use crate::values::cbor::Cbor;
-use crate::values::described::{integer, integers, text};
+use crate::values::described::{integers, text};
 use serde_json::Value;
 
 pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents> {
@@ -48,6 +49,11 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
     let parts =
         object.get("components").and_then(Value::as_object).ok_or_else(|| malformed("it has no `components`"))?;
     let mut attributes = object.get("attributes").cloned().map(attributes).transpose()?.unwrap_or_default();
+    if format == byte_streams::FORMAT
+        && let Some(data) = byte_streams::read(object, &shape, parts, findings)?
+    {
+        return Ok(Tensor { attributes, ..Tensor::dense(name.to_owned(), data.dtype.clone(), shape, data) });
+    }
     let blocks = block_dtype(format, parts, &mut attributes);
     let (layout, roles): (_, &[&str]) = match format {
         "dense" => (Layout::Dense, &["data"]),
@@ -71,13 +77,7 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
             None => dtype(role, common, text(part, "dtype")?, text(part, "type")?),
         };
         let expected = expected_length(&layout, role, &shape, &dtype)?;
-        let blob = Blob {
-            encoding: text(part, "encoding")?,
-            decoded_length: integer(part, "uncompressed_length")?,
-            digest: text(part, "digest")?,
-            ..Blob::at(part, "offset", "length")?
-        };
-        components.push(blob.component(role, dtype, expected, findings)?);
+        components.push(Blob::read(part)?.component(role, dtype, expected, findings)?);
     }
     bound_unstated_lengths(&layout, &shape, &mut components)?;
     let lengths: Vec<_> = components.iter().map(|component| component.decoded_length).collect();

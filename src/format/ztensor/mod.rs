@@ -14,6 +14,7 @@
 //! match dtype and shape; blobs do not overlap.
 
 mod blob;
+mod byte_streams;
 mod contents;
 mod dtypes;
 mod list;

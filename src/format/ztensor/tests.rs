@@ -218,3 +218,66 @@ fn opens_a_large_file_with_three_requests() {
         assert_eq!(loader.stats().requests(), 3);
     });
 }
+
+/// A file whose only object is of two elements of F16 in streams.
+fn split(object: Value) -> Result<Index> {
+    let mut whole = json!({
+        "format": "byte_stream_split", "dtype": "f16", "shape": [2],
+        "components": { "stream_0": stream(128, 2), "stream_1": stream(64, 2) },
+    });
+    for (key, value) in object.as_object().unwrap() {
+        whole[key] = value.clone();
+    }
+    parse_file(&file(&json!({ "version": "1.2.0", "objects": { "t": whole } })))
+}
+
+fn stream(offset: u64, length: u64) -> Value {
+    json!({ "dtype": "u8", "offset": offset, "length": length })
+}
+
+#[test]
+fn streams_of_bytes_are_a_dense_tensor() {
+    let index = split(json!({ "digest": "crc32c:0x00000001" })).unwrap();
+    let tensor = index.tensors.get(0).unwrap();
+    assert_eq!((&tensor.dtype, &tensor.layout, &tensor.shape[..]), (&Dtype::F16, &Layout::Dense, &[2][..]));
+    let [data] = tensor.components.as_slice() else { panic!("{:?}", tensor.components) };
+    assert_eq!((&*data.role, data.encoding), ("data", Encoding::ByteStreamSplit));
+    assert_eq!((data.range.clone(), data.decoded_length), (64..130, Some(4)));
+    assert!(data.digest.is_some() && index.warnings.is_empty());
+
+    let logical = split(json!({ "dtype": "f32", "type": "complex64", "components": {} })).unwrap_err();
+    assert!(logical.what.contains("C64 has 8 streams"), "{logical}");
+}
+
+#[test]
+fn streams_that_do_not_fit_their_tensor_are_refused() {
+    for (object, what) in [
+        (json!({ "dtype": null }), "no `dtype`"),
+        (json!({ "dtype": "u8" }), "does not exist for U8"),
+        (json!({ "dtype": "unknown" }), "does not exist for"),
+        (json!({ "dtype": "f32" }), "F32 has 4 streams, but it has 2"),
+        (json!({ "shape": [3] }), "`stream_0` has 2 bytes of U8, but its tensor needs 3"),
+        (json!({ "components": { "stream_0": stream(64, 2), "stream_2": stream(128, 2) } }), "no `stream_1`"),
+        (json!({ "components": { "stream_0": stream(64, 2), "stream_1": stream(65, 2) } }), "its streams overlap"),
+        (json!({ "components": { "stream_0": stream(64, 2), "stream_1": stream(5000, 2) } }), "reach to"),
+    ] {
+        let error = split(object).unwrap_err();
+        assert!(error.what.contains(what) && error.context.tensor.as_deref() == Some("t"), "{error}");
+    }
+}
+
+#[test]
+fn streams_with_other_bytes_between_them_are_components() {
+    let mut whole = file(&json!({ "version": "1.2.0", "objects": { "t": {
+        "format": "byte_stream_split", "dtype": "f16", "shape": [2],
+        "components": { "stream_0": stream(64, 2), "stream_1": stream(20_000, 2) },
+    } } }));
+    let manifest = whole.split_off(4096);
+    whole.resize(20_480, 0);
+    whole.extend(manifest);
+    let index = parse_file(&whole).unwrap();
+    let tensor = index.tensors.get(0).unwrap();
+    assert_eq!((tensor.layout.name(), tensor.components.len()), ("byte_stream_split", 2));
+    assert!(index.warnings.iter().any(|warning| warning.contains("not next to each other")), "{:?}", index.warnings);
+    assert!(index.warnings.iter().any(|warning| warning.starts_with("1 blobs do not begin")), "{:?}", index.warnings);
+}

@@ -44,7 +44,7 @@ pub(crate) struct Unpacked<B: Body> {
 impl<B: Body> Unpacked<B> {
     /// `body` has the bytes of `range`, which starts at the component or before it.
     pub(crate) fn new(body: B, range: Range<u64>, component: Component, stats: Rc<Stats>) -> Result<Self> {
-        let (scratch, decoder) = (B::Buffer::allocate(SCRATCH_BYTES)?, Decoder::new(&component));
+        let (scratch, decoder) = (B::Buffer::allocate(SCRATCH_BYTES)?, Decoder::new(&component, &[]));
         let (stored, stored_at, decoded, read, next_body) = Default::default();
         let Range { start: position, end: body_end } = range;
         Ok(Unpacked {

@@ -1,12 +1,15 @@
 //! Writes one zTensor file.
 
+use super::byte_streams::StreamEncoder;
 use super::manifest::{self, Blob};
 use super::target::ZTensor;
+use super::version::Version;
 use super::zstd::BlobEncoder;
 use crate::codec::digest::Hasher;
 use crate::error::Result;
+use crate::format::ztensor::byte_streams::stream_count;
 use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
-use crate::index::{Component, Tensor};
+use crate::index::{Component, Digest, Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::target::{TensorFile, TensorSource};
 use crate::output::writer::Compression;
@@ -18,14 +21,25 @@ pub(super) struct ZTensorFile<'a> {
     target: &'a ZTensor,
     /// The manifest entry of each tensor as CBOR, by name.
     objects: BTreeMap<String, Vec<u8>>,
-    /// The blobs of the last tensor, in the order of its components.
-    last: Vec<Blob>,
+    last: StoredTensor,
 }
+
+/// How the last tensor is stored.
+enum StoredTensor {
+    /// One blob for each component, in their order.
+    Components(Vec<Blob>),
+    /// One blob for each byte of an element, and the digest of the dense bytes.
+    Streams(Vec<Blob>, Option<Digest>),
+}
+
+/// The most that is kept in memory of a tensor that is split into streams. Of a larger tensor, one stream is kept at a
+/// time, and the tensor is read once for each.
+const MAX_KEPT_BYTES: u64 = 256 << 20;
 
 impl<'a> ZTensorFile<'a> {
     pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor) -> Result<Self> {
         file.write(&MAGIC_1)?;
-        Ok(ZTensorFile { file, target, objects: BTreeMap::new(), last: Vec::new() })
+        Ok(ZTensorFile { file, target, objects: BTreeMap::new(), last: StoredTensor::Components(Vec::new()) })
     }
 }
 
@@ -35,6 +49,10 @@ impl TensorFile for ZTensorFile<'_> {
     }
 
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
+        if let Some(streams) = self.write_streams(tensor, source)? {
+            self.last = streams;
+            return self.add_object(tensor);
+        }
         let mut components: Vec<_> = tensor.components.iter().enumerate().collect();
         components.sort_by_key(|(_, component)| component.range.start); // reads the source in order
         let mut blobs = Vec::new();
@@ -42,7 +60,7 @@ impl TensorFile for ZTensorFile<'_> {
             blobs.push((number, self.write_blob(component, source)?));
         }
         blobs.sort_by_key(|(number, _)| *number);
-        self.last = blobs.into_iter().map(|(_, blob)| blob).collect();
+        self.last = StoredTensor::Components(blobs.into_iter().map(|(_, blob)| blob).collect());
         self.add_object(tensor)
     }
 
@@ -65,10 +83,62 @@ impl TensorFile for ZTensorFile<'_> {
 impl ZTensorFile<'_> {
     /// Adds a tensor whose blobs are the last ones.
     fn add_object(&mut self, tensor: &Tensor) -> Result<()> {
-        let components = tensor.components.iter().zip(&self.last);
-        let blobs = components.map(|(component, blob)| (&*component.role, (component, *blob))).collect();
-        self.objects.insert(tensor.name.clone(), manifest::object(self.target.version, tensor, &blobs)?);
+        let object = match &self.last {
+            StoredTensor::Components(blobs) => {
+                let components = tensor.components.iter().zip(blobs);
+                let blobs = components.map(|(component, blob)| (&*component.role, (component, *blob))).collect();
+                manifest::object(self.target.version, tensor, &blobs)?
+            }
+            StoredTensor::Streams(streams, digest) => manifest::object_of_streams(tensor, streams, *digest)?,
+        };
+        self.objects.insert(tensor.name.clone(), object);
         Ok(())
+    }
+
+    /// Writes a dense tensor as streams of bytes, if it is to be compressed and gets smaller so.
+    fn write_streams(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Option<StoredTensor>> {
+        let ZTensor { compression, version, alignment, digest, .. } = *self.target;
+        let (Layout::Dense, [component]) = (&tensor.layout, tensor.components.as_slice()) else { return Ok(None) };
+        let (Some(width), Some(length)) = (stream_count(&component.dtype), component.decoded_length) else {
+            return Ok(None);
+        };
+        if compression != Compression::Auto || version != Version::V1_2 || length == 0 {
+            return Ok(None);
+        }
+        let width = width as usize;
+        let mark = self.file.mark();
+        let mut blobs = vec![None; width];
+        let mut hasher = digest.map(Hasher::new);
+        let kept = if length <= MAX_KEPT_BYTES { width } else { 1 };
+        for end in (1..=width).rev().step_by(kept) {
+            let mut encoder = StreamEncoder::new(width, end - kept..end);
+            source.read_component(component, &mut |bytes| {
+                if let Some(hasher) = hasher.as_mut().filter(|_| end == width) {
+                    hasher.update(bytes);
+                }
+                encoder.push(bytes)
+            })?;
+            let (streams, is_smaller) = encoder.finish()?;
+            if !is_smaller {
+                return Ok(None);
+            }
+            let mut streams: Vec<_> = (end - kept..end).zip(streams).collect();
+            streams.sort_by_key(|(_, stream)| stream.length()); // readers keep all but the last one until it arrives
+            for (at, stream) in streams {
+                self.file.align(alignment)?;
+                let blob = self.write_stored(|store| {
+                    stream.write(store)?;
+                    Ok(stream.decoded_length())
+                })?;
+                blobs.get_mut(at).into_iter().for_each(|place| *place = Some(blob));
+            }
+        }
+        let blobs: Vec<Blob> = blobs.into_iter().flatten().collect();
+        if blobs.iter().map(|blob| blob.length).sum::<u64>() >= length {
+            self.file.rewind(mark)?;
+            return Ok(None);
+        }
+        Ok(Some(StoredTensor::Streams(blobs, hasher.map(Hasher::finish))))
     }
 
     fn write_blob(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {

@@ -2,6 +2,7 @@
 
 use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::ztensor::byte_streams;
 use crate::format::ztensor::dtypes::{block_layout, long_name, spelling};
 use crate::index::{Component, Digest, Layout, Metadata, Tensor};
 use crate::output::metadata::as_text;
@@ -84,6 +85,32 @@ pub(super) fn object(version: Version, tensor: &Tensor, blobs: &BTreeMap<&str, (
         for (role, (component, blob)) in blobs {
             let spelling = if blocks.is_some() { None } else { spelling(&component.dtype) };
             write_component(cbor.str(role)?, spelling.unwrap_or(("u8", None)), blob, version)?;
+        }
+        Ok(())
+    })
+}
+
+/// Encodes the entry of a tensor whose elements are split into streams. `digest` is that of the dense bytes.
+pub(super) fn object_of_streams(tensor: &Tensor, streams: &[Blob], digest: Option<Digest>) -> Result<Vec<u8>> {
+    let no_name = || Error::new(ErrorKind::Internal, "a dtype without a name was split into streams");
+    let (stored, logical) = spelling(&tensor.dtype).ok_or_else(no_name)?;
+    let has = |is_there: bool| u64::from(is_there);
+    let roles: BTreeMap<_, _> = (0..).map(byte_streams::role).zip(streams).collect();
+    encoded(|cbor| {
+        cbor.map(4 + has(logical.is_some()) + has(digest.is_some()) + has(!tensor.attributes.is_empty()))?;
+        cbor.str("shape")?.encode(&tensor.shape)?;
+        cbor.str("format")?.str(byte_streams::FORMAT)?;
+        cbor.str("dtype")?.str(stored)?;
+        if let Some(logical) = logical {
+            cbor.str("type")?.str(logical)?;
+        }
+        if let Some(digest) = digest {
+            cbor.str("digest")?.str(&digest_text(digest))?;
+        }
+        write_attributes(cbor, &tensor.attributes)?;
+        cbor.str("components")?.map(roles.len() as u64)?;
+        for (role, blob) in &roles {
+            write_component(cbor.str(role)?, ("u8", None), blob, Version::V1_2)?;
         }
         Ok(())
     })

@@ -13,6 +13,7 @@
 //! - Zstandard frames state the length of their content if it is known in advance, and have no checksum: the digest
 //!   covers the stored bytes.
 
+mod byte_streams;
 mod file;
 mod manifest;
 mod target;

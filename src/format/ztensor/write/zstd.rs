@@ -11,12 +11,47 @@ use std::io;
 use zstd::bulk::Compressor;
 
 /// The default of the library and of the format's own tools.
-const LEVEL: i32 = 3;
+pub(super) const PLAIN_LEVEL: i32 = 3;
+
+/// An encoder of frames.
+pub(super) struct FrameEncoder {
+    level: Compressor<'static>,
+    literals: Compressor<'static>,
+}
+
+/// A frame, which can be decoded alone.
+pub(super) struct Frame {
+    pub(super) stored: Vec<u8>,
+    pub(super) decoded_length: u32,
+}
+
+impl FrameEncoder {
+    /// Creates an encoder with this level for frames with matches.
+    pub(super) fn new(level: i32) -> Result<Self> {
+        let level = Compressor::new(level).map_err(compression_error)?;
+        let literals = literals::encoder().map_err(compression_error)?;
+        Ok(FrameEncoder { level, literals })
+    }
+
+    /// Compresses at most [`FRAME_BYTES`] bytes in both ways. Neither is longer than a frame of incompressible bytes.
+    pub(super) fn encode(&mut self, bytes: &[u8]) -> Result<Frame> {
+        let level = self.level.compress(bytes).map_err(compression_error)?;
+        let literals = self.literals.compress(bytes).map_err(compression_error)?;
+        let stored = if literals.len() <= level.len() { literals } else { level };
+        Ok(Frame { stored, decoded_length: bytes.len() as u32 })
+    }
+}
+
+impl Frame {
+    /// The bytes that were compressed.
+    pub(super) fn decode(&self) -> Result<Vec<u8>> {
+        zstd::bulk::decompress(&self.stored, self.decoded_length as usize).map_err(compression_error)
+    }
+}
 
 /// An encoder of one blob.
 pub(super) struct BlobEncoder {
-    level: Compressor<'static>,
-    literals: Compressor<'static>,
+    encoder: FrameEncoder,
     /// The bytes of the current frame.
     frame: Vec<u8>,
     /// The length of the blob, if it is known.
@@ -29,9 +64,12 @@ impl BlobEncoder {
     /// Creates the encoder of a blob of this length, if it is known. A blob of at most [`FRAME_BYTES`] is one frame
     /// without a table.
     pub(super) fn new(length: Option<u64>) -> Result<Self> {
-        let level = Compressor::new(LEVEL).map_err(compression_error)?;
-        let literals = literals::encoder().map_err(compression_error)?;
-        Ok(BlobEncoder { level, literals, frame: Vec::new(), stated: length, frames: Vec::new() })
+        Ok(BlobEncoder {
+            encoder: FrameEncoder::new(PLAIN_LEVEL)?,
+            frame: Vec::new(),
+            stated: length,
+            frames: Vec::new(),
+        })
     }
 
     /// Compresses the next bytes, of any length, and calls `emit` with the bytes to store.
@@ -59,12 +97,9 @@ impl BlobEncoder {
     }
 
     fn write_frame(&mut self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let level = self.level.compress(&self.frame).map_err(compression_error)?;
-        let literals = self.literals.compress(&self.frame).map_err(compression_error)?;
-        let stored = if literals.len() <= level.len() { literals } else { level };
+        let Frame { stored, decoded_length } = self.encoder.encode(&self.frame)?;
         emit(&stored)?;
-        // Neither is longer than a frame of incompressible bytes.
-        self.frames.push((stored.len() as u32, self.frame.len() as u32));
+        self.frames.push((stored.len() as u32, decoded_length));
         self.frame.clear();
         Ok(())
     }
@@ -154,7 +189,7 @@ mod tests {
         let ratio = stored.len() as f64 / exponents.len() as f64;
         // Two bits each, and less than 1 % for tables.
         assert!((0.25..0.2525).contains(&ratio), "{ratio}");
-        let level = zstd::bulk::compress(&exponents, LEVEL).unwrap();
+        let level = zstd::bulk::compress(&exponents, PLAIN_LEVEL).unwrap();
         assert!(stored.len() * 10 < level.len() * 9, "{} and {}", stored.len(), level.len());
 
         let repeated = exponents[..5000].repeat(400);

@@ -1,5 +1,6 @@
 //! Tests of the zTensor writer.
 
+mod byte_streams;
 mod in_memory;
 
 use crate::ErrorKind;

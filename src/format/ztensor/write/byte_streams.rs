@@ -1,0 +1,159 @@
+//! Splits the elements of a tensor into streams of bytes, and compresses those that get smaller: see
+//! [`format::ztensor::byte_streams`](crate::format::ztensor::byte_streams).
+
+use super::zstd::{Frame, FrameEncoder, PLAIN_LEVEL};
+use crate::codec::zstd_seek::{FRAME_BYTES, table};
+use crate::error::{Error, ErrorKind, Result};
+use rayon::prelude::*;
+use weightstream_kernels::byte_streams::split;
+
+/// The level for the bytes of one significance. Higher levels find more chance matches, which take more bytes.
+const LEVEL: i32 = 1;
+
+/// The frames of a stream that are compressed at once, on all cores.
+const BATCH_FRAMES: usize = 4;
+
+/// One batch in as many is also compressed without splitting it, to see whether that is smaller.
+const SAMPLE_INTERVAL: usize = 16;
+
+/// The streams of one tensor, compressed and in memory.
+pub(super) struct StreamEncoder {
+    /// The streams that are kept, as positions.
+    kept: std::ops::Range<usize>,
+    width: usize,
+    /// Elements that are not compressed yet.
+    pending: Vec<u8>,
+    /// The frames of each stream that is kept.
+    streams: Vec<Vec<Frame>>,
+    batches: usize,
+    sample: Sample,
+}
+
+/// Sizes of the same elements.
+#[derive(Debug, Default, Clone, Copy)]
+struct Sample {
+    split: usize,
+    plain: usize,
+}
+
+/// A stream as it is stored.
+pub(super) enum StoredStream {
+    /// Its frames, with the table of their positions if there are several.
+    Zstd(Vec<Frame>),
+    /// Frames that would not save anything: their decoded bytes are stored.
+    Raw(Vec<Frame>),
+}
+
+impl StreamEncoder {
+    /// Creates the encoder of elements of `width` bytes. It keeps the streams `kept` of them.
+    pub(super) fn new(width: usize, kept: std::ops::Range<usize>) -> Self {
+        let streams = kept.clone().map(|_| Vec::new()).collect();
+        StreamEncoder { kept, width, pending: Vec::new(), streams, batches: 0, sample: Sample::default() }
+    }
+
+    /// Splits and compresses the next bytes, of any length.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let batch_bytes = self.width * FRAME_BYTES as usize * BATCH_FRAMES;
+        while !bytes.is_empty() {
+            let (next, rest) = bytes.split_at(bytes.len().min(batch_bytes - self.pending.len()));
+            self.pending.extend_from_slice(next);
+            bytes = rest;
+            if self.pending.len() == batch_bytes {
+                self.compress()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends, after the last byte. Returns the streams, and whether they are probably smaller than the elements would be
+    /// without splitting them.
+    pub(super) fn finish(mut self) -> Result<(Vec<StoredStream>, bool)> {
+        self.compress()?;
+        let is_smaller = self.sample.split <= self.sample.plain;
+        Ok((self.streams.into_iter().map(StoredStream::of).collect(), is_smaller))
+    }
+
+    /// Compresses the pending elements. The frames are independent, so that each can be made by another thread.
+    fn compress(&mut self) -> Result<()> {
+        let count = self.pending.len() / self.width;
+        if count == 0 {
+            return Ok(());
+        }
+        let mut split_bytes = vec![0; count * self.width];
+        let mut streams: Vec<_> = split_bytes.chunks_mut(count).collect();
+        if streams.len() != self.width || !split(&self.pending, &mut streams) {
+            return Err(Error::new(ErrorKind::Internal, "a tensor is not a whole number of elements"));
+        }
+        let streams = streams.get(self.kept.clone()).unwrap_or_default();
+        let frames = streams.iter().flat_map(|stream| stream.chunks(FRAME_BYTES as usize)).collect::<Vec<_>>();
+        let frames = frames.into_par_iter().map_init(
+            || FrameEncoder::new(LEVEL),
+            |encoder, frame| encoder.as_mut().map_err(|e| e.clone())?.encode(frame),
+        );
+        let frames = frames.collect::<Result<Vec<_>>>()?;
+        if self.batches.is_multiple_of(SAMPLE_INTERVAL) && self.kept.len() == self.width {
+            self.sample.split += frames.iter().map(|frame| frame.stored.len()).sum::<usize>();
+            let plain = self.pending.par_chunks(FRAME_BYTES as usize).map_init(
+                || FrameEncoder::new(PLAIN_LEVEL),
+                |encoder, frame| Ok(encoder.as_mut().map_err(|e| e.clone())?.encode(frame)?.stored.len()),
+            );
+            self.sample.plain += plain.sum::<Result<usize>>()?;
+        }
+        let per_stream = count.div_ceil(FRAME_BYTES as usize);
+        let mut frames = frames.into_iter();
+        for stream in &mut self.streams {
+            stream.extend(frames.by_ref().take(per_stream));
+        }
+        self.batches += 1;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+impl StoredStream {
+    fn of(frames: Vec<Frame>) -> Self {
+        let decoded: u64 = frames.iter().map(|frame| u64::from(frame.decoded_length)).sum();
+        match StoredStream::Zstd(frames) {
+            StoredStream::Zstd(frames) if StoredStream::zstd_length(&frames) >= decoded => StoredStream::Raw(frames),
+            stream => stream,
+        }
+    }
+
+    fn zstd_length(frames: &[Frame]) -> u64 {
+        let stored: u64 = frames.iter().map(|frame| frame.stored.len() as u64).sum();
+        stored + frame_table(frames).len() as u64
+    }
+
+    /// The number of stored bytes.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            StoredStream::Zstd(frames) => StoredStream::zstd_length(frames),
+            StoredStream::Raw(frames) => frames.iter().map(|frame| u64::from(frame.decoded_length)).sum(),
+        }
+    }
+
+    /// The number of bytes of the stream, if they are compressed.
+    pub(super) fn decoded_length(&self) -> Option<u64> {
+        match self {
+            StoredStream::Zstd(frames) => Some(frames.iter().map(|frame| u64::from(frame.decoded_length)).sum()),
+            StoredStream::Raw(_) => None,
+        }
+    }
+
+    /// Calls `store` with the stored bytes, in order.
+    pub(super) fn write(&self, store: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            StoredStream::Zstd(frames) => {
+                frames.iter().try_for_each(|frame| store(&frame.stored))?;
+                store(&frame_table(frames))
+            }
+            StoredStream::Raw(frames) => frames.iter().try_for_each(|frame| store(&frame.decode()?)),
+        }
+    }
+}
+
+/// The table of the positions of several frames; empty for one.
+fn frame_table(frames: &[Frame]) -> Vec<u8> {
+    let lengths: Vec<_> = frames.iter().map(|frame| (frame.stored.len() as u32, frame.decoded_length)).collect();
+    if lengths.len() < 2 { Vec::new() } else { table(&lengths) }
+}

@@ -1,0 +1,81 @@
+//! The streams of a component whose numbers are stored byte by byte: see
+//! [`Encoding::ByteStreamSplit`](super::Encoding::ByteStreamSplit).
+
+use crate::digest::Digest;
+use crate::error::{Result, malformed};
+use crate::sorting::sort;
+use std::ops::Range;
+
+/// The streams of a component, in the order of the significance of their bytes: stream 0 has the least significant one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ByteStreams {
+    streams: Vec<ByteStream>,
+    digest: Option<Digest>,
+}
+
+/// One stream: a byte of each number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByteStream {
+    /// The range of the stored bytes in the file.
+    pub range: Range<u64>,
+    /// Whether the bytes are in Zstandard frames. Otherwise they are stored raw.
+    pub is_zstd: bool,
+    /// The digest of the stored bytes, if the file has one.
+    pub digest: Option<Digest>,
+}
+
+/// The maximum number of bytes between streams that are next to each other: writers align blobs to this much.
+const MAX_GAP_BYTES: u64 = 4096;
+
+impl ByteStreams {
+    /// The streams of a component, which are read together.
+    ///
+    /// # Errors
+    /// `FORMAT` if their ranges overlap.
+    pub(crate) fn new(streams: Vec<ByteStream>, digest: Option<Digest>) -> Result<Self> {
+        let streams = ByteStreams { streams, digest };
+        let overlap = streams.gaps().find(|(end, start)| start < end);
+        match overlap {
+            Some((end, start)) => Err(malformed("its streams overlap").at(start..end)),
+            None => Ok(streams),
+        }
+    }
+
+    /// The digest of the joined bytes, if the file has one.
+    pub fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    /// The streams, in the order of significance.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &ByteStream> {
+        self.streams.iter()
+    }
+
+    /// The positions of the streams in the order of the file.
+    pub(crate) fn file_order(&self) -> Vec<usize> {
+        let mut order: Vec<_> = (0..self.streams.len()).collect();
+        let key = |at: &usize| self.streams.get(*at).map(|ByteStream { range, .. }| (range.start, range.end, 0));
+        sort(&mut order, |at| key(at).unwrap_or_default());
+        order
+    }
+
+    /// The range of the file from the first byte of a stream to the last.
+    pub(crate) fn range(&self) -> Range<u64> {
+        let start = self.streams.iter().map(|stream| stream.range.start).min().unwrap_or(0);
+        start..self.streams.iter().map(|stream| stream.range.end).max().unwrap_or(start)
+    }
+
+    /// Whether nothing but padding is between the streams.
+    pub(crate) fn are_adjacent(&self) -> bool {
+        self.gaps().all(|(end, start)| start.saturating_sub(end) < MAX_GAP_BYTES)
+    }
+
+    /// The end of each stream but the last, and the start of the next one in the file.
+    fn gaps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let order = self.file_order();
+        let range = |at: &usize| self.streams.get(*at).map_or(0..0, |stream| stream.range.clone());
+        let ranges: Vec<_> = order.iter().map(range).collect();
+        let starts: Vec<_> = ranges.iter().skip(1).map(|range| range.start).collect();
+        ranges.into_iter().map(|range| range.end).zip(starts)
+    }
+}

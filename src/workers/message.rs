@@ -6,10 +6,13 @@ use crate::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
 use crate::index::values::ValueRule;
-use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use crate::index::{
+    Algorithm, BlockEnd, ByteStream, ByteStreams, Component, ComponentDigest, Digest, DigestedBytes, Encoding,
+};
 use crate::pipeline::Task;
 use js_sys::{Array, ArrayBuffer, Float64Array, Uint8Array};
 use std::ops::Range;
+use std::sync::Arc;
 use wasm_bindgen::{JsCast, JsValue};
 
 /// A request of the page. All messages of a task have its number.
@@ -48,6 +51,8 @@ const KINDS: [ErrorKind; 5] =
 const ENCODINGS: &[(Encoding, &str)] = &[
     (Encoding::Raw, "raw"),
     (Encoding::BigEndian, "bigEndian"),
+    #[cfg(feature = "ztensor")]
+    (Encoding::ByteStreamSplit, "byteStreamSplit"),
     #[cfg(feature = "lz4")]
     (Encoding::Lz4Blocks, "lz4Blocks"),
     #[cfg(feature = "lz4")]
@@ -57,6 +62,9 @@ const ENCODINGS: &[(Encoding, &str)] = &[
     #[cfg(feature = "zstd")]
     (Encoding::Zstd, "zstd"),
 ];
+
+/// What digests are over, sent as positions.
+const OVER: [DigestedBytes; 3] = [DigestedBytes::Stored, DigestedBytes::Decoded, DigestedBytes::Streams];
 
 /// The rules that are sent, as their positions.
 const VALUE_RULES: [ValueRule; 2] = [ValueRule::Booleans, ValueRule::ZeroLastHalf];
@@ -140,6 +148,7 @@ fn encode_task(Task { component, wanted, stores_output, is_complete, digests, co
     Fields::new()
         .with("dtype", component.dtype.name())
         .with("encoding", encoding)
+        .with("streams", component.streams().map(encode_streams))
         .with("range", encode_range(&component.range))
         .with_optional("decodedLength", component.decoded_length)
         .with_optional("maxDecodedLength", component.max_decoded_length)
@@ -160,6 +169,7 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         encoding: ENCODINGS.iter().find(|(_, known)| *known == name).map(|(encoding, _)| *encoding)?,
         decoded_length: fields.number("decodedLength"),
         max_decoded_length: fields.number("maxDecodedLength"),
+        streams: decode_streams(fields)?,
         rule: fields.number("valueRule").and_then(|at| VALUE_RULES.get(at as usize)).copied(),
         ..Component::raw(Dtype::from_name(&fields.text("dtype")?), decode_range(fields.get("range"))?)
     };
@@ -177,6 +187,29 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         is_complete: fields.is_true("isComplete"),
         digests: fields.object::<Array>("digests")?.into_iter().map(decode_digest).collect::<Option<_>>()?,
     })
+}
+
+/// The streams, and the digest of the joined bytes.
+fn encode_streams(streams: &ByteStreams) -> JsValue {
+    let encode = |ByteStream { range, is_zstd, digest }: &ByteStream| {
+        let fields = Fields::new().with("range", encode_range(range)).with("isZstd", *is_zstd);
+        JsValue::from(fields.with("digest", digest.map(encode_stored_digest)))
+    };
+    let fields = Fields::new().with("ofBytes", streams.iter().map(encode).collect::<Array>());
+    fields.with("digest", streams.digest().map(encode_stored_digest)).into()
+}
+
+/// `None` if they are not valid; `Some(None)` if there are none.
+fn decode_streams(fields: &Fields) -> Option<Option<Arc<ByteStreams>>> {
+    let Some(streams) = Fields::of(fields.get("streams")) else { return Some(None) };
+    let digest = |fields: &Fields| decode_digest(fields.get("digest")).map(|stated| stated.digest);
+    let decode = |stream| {
+        let fields = Fields::of(stream)?;
+        let (range, is_zstd) = (decode_range(fields.get("range"))?, fields.is_true("isZstd"));
+        Some(ByteStream { range, is_zstd, digest: digest(&fields) })
+    };
+    let of_bytes = streams.object::<Array>("ofBytes")?.into_iter().map(decode).collect::<Option<_>>()?;
+    ByteStreams::new(of_bytes, digest(&streams)).ok().map(|streams| Some(Arc::new(streams)))
 }
 
 /// The stored and decoded ends in turn.
@@ -201,8 +234,13 @@ fn decode_range(range: JsValue) -> Option<Range<u64>> {
 }
 
 fn encode_digest(stated: &ComponentDigest) -> JsValue {
+    let over = OVER.iter().position(|over| *over == stated.over).unwrap_or_default();
     let fields = Fields::new().with("algorithm", stated.digest.algorithm()).with("hex", stated.digest.to_string());
-    fields.with("isOverStored", stated.over == DigestedBytes::Stored).into()
+    fields.with_number("over", over as u64).into()
+}
+
+fn encode_stored_digest(digest: Digest) -> JsValue {
+    encode_digest(&ComponentDigest { digest, over: DigestedBytes::Stored })
 }
 
 fn decode_digest(digest: JsValue) -> Option<ComponentDigest> {
@@ -213,6 +251,6 @@ fn decode_digest(digest: JsValue) -> Option<ComponentDigest> {
         "xxh3" => Digest::Xxh3(u64::from_be_bytes(from_hex(&hex)?)),
         _ => format!("{algorithm}:{hex}").parse().ok()?,
     };
-    let over = if fields.is_true("isOverStored") { DigestedBytes::Stored } else { DigestedBytes::Decoded };
+    let over = *OVER.get(fields.number("over")? as usize)?;
     Some(ComponentDigest { digest, over })
 }

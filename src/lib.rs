@@ -270,7 +270,7 @@ pub mod internals {
         pub use crate::native::*;
     }
     pub mod pool {
-        pub use crate::pipeline::{Job, Outcome, Pool, Received, Task, TaskError, Work};
+        pub use crate::pipeline::{Job, Outcome, Pool, Received, StoredChunk, Task, TaskError, Work};
     }
     pub mod publication {
         pub use crate::index::part::{MAX_PARTS, part_path};

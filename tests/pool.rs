@@ -98,7 +98,7 @@ impl Work<Vec<u8>> for RunningTask {
         self.job.borrow().as_ref().is_ok_and(Job::wants_more)
     }
 
-    fn push(&self, chunk: Vec<u8>, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
+    fn push(&self, chunk: StoredChunk<Vec<u8>>) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
         let mut held = self.job.borrow_mut();
         let outcome = match &mut *held {
             Ok(job) => {

@@ -1,8 +1,9 @@
 //! Joins the streams of [`Encoding::ByteStreamSplit`](crate::index::Encoding::ByteStreamSplit) incrementally.
 //!
-//! The streams of a component follow each other in the file, and a number needs a byte of each. The stored bytes of the
-//! streams that come first are therefore kept, as they are stored, until those of the last one arrive. Writers store
-//! the streams with the least bytes first.
+//! The streams of a component follow each other in the file, and a number needs a byte of each. If the bytes come in the
+//! order of the file, those of the streams that come first are kept, as they are stored, until those of the last one
+//! arrive. Writers store the streams with the least bytes first. Of a large component, the streams are read side by
+//! side, and hardly anything is kept.
 
 use super::digest::{self, Hasher};
 use super::zstd::{DecodedLength, Zstd};
@@ -20,18 +21,13 @@ const OUTPUT_BYTES: usize = 128 << 10;
 /// The maximum number of stored bytes that are kept at once by [`Joiner::push_some`].
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Joins the streams of one component, whose stored bytes come in the order of the file.
+/// Joins the streams of one component.
 #[derive(Debug)]
 pub struct Joiner {
     /// By significance.
     streams: Vec<Stream>,
-    /// The positions in `streams`, in the order of the file.
-    order: Vec<usize>,
-    /// The number of streams that have arrived.
-    arrived: usize,
-    /// The offset of the next stored byte in the file.
+    /// The offset of the next stored byte in the file, if they come in its order.
     position: u64,
-    end: u64,
     numbers_left: u64,
     output: Vec<u8>,
     /// The digest of the joined bytes, and its computation.
@@ -42,6 +38,10 @@ pub struct Joiner {
 #[derive(Debug)]
 struct Stream {
     range: Range<u64>,
+    /// The offset of the next stored byte in the file.
+    position: u64,
+    /// The number of decoded bytes that are still to be skipped.
+    skipped: u64,
     /// `None` for raw bytes.
     decoder: Option<Box<Zstd>>,
     /// The digest of the stored bytes, and its computation.
@@ -62,17 +62,13 @@ impl Joiner {
     pub fn of(component: &Component, digests: &[ComponentDigest]) -> Self {
         let streams = component.streams.as_deref().cloned().unwrap_or_default();
         let count = component.decoded_length.unwrap_or(0) / (streams.iter().len() as u64).max(1);
-        let Range { start, end } = component.range;
         let compares_digests = digests.iter().any(|stated| stated.over == DigestedBytes::Streams);
         let started = |digest: Digest| compares_digests.then(|| (digest, Hasher::new(digest)));
-        let of_stream = |stream: &ByteStream| Stream::new(stream, count, stream.digest.and_then(started));
+        let of_stream = |stream: &ByteStream| Stream::new(stream, stream.digest.and_then(started));
         let joined = streams.digest().and_then(started);
         Joiner {
             streams: streams.iter().map(of_stream).collect(),
-            order: streams.file_order(),
-            arrived: 0,
-            position: start,
-            end,
+            position: component.range.start,
             numbers_left: count,
             output: Vec::new(),
             joined,
@@ -93,6 +89,16 @@ impl Joiner {
         Ok(())
     }
 
+    /// Like [`Joiner::push`], for bytes of one stream at the offset `at` of the file. The streams may be read side by
+    /// side, each in order.
+    ///
+    /// # Errors
+    /// Those of [`Joiner::push`].
+    pub fn push_at(&mut self, at: u64, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.position = at;
+        self.push(input, emit)
+    }
+
     /// See [`Decoder::push_some`](super::Decoder::push_some).
     ///
     /// # Errors
@@ -110,7 +116,7 @@ impl Joiner {
     /// # Errors
     /// `FORMAT` if bytes of a stream are missing; `CHECKSUM` if the digest of the joined bytes does not match.
     pub fn finish(&self) -> Result<Option<Algorithm>> {
-        if self.position < self.end || self.numbers_left > 0 {
+        if self.numbers_left > 0 || self.streams.iter().any(|stream| stream.position < stream.range.end) {
             return Err(malformed("its streams are incomplete"));
         }
         self.streams.iter().filter_map(|stream| stream.decoder.as_ref()).try_for_each(|decoder| decoder.finish())?;
@@ -120,20 +126,24 @@ impl Joiner {
         Ok(self.verified)
     }
 
-    /// Keeps stored bytes of the current stream, or skips padding. Returns the number of bytes that were used.
+    /// Keeps stored bytes of the stream at the current position, or skips padding. Returns the number of bytes that were
+    /// used.
     fn take(&mut self, input: &[u8]) -> Result<usize> {
-        let next = self.order.get(self.arrived).and_then(|at| self.streams.get_mut(*at));
-        let Some(stream) = next else { return Err(malformed("there are more bytes than its streams have")) };
-        let target = if self.position < stream.range.start { stream.range.start } else { stream.range.end };
-        let piece = input.get(..usize::try_from(target - self.position).unwrap_or(usize::MAX)).unwrap_or(input);
-        if self.position >= stream.range.start {
-            stream.keep(piece)?;
-        }
+        let at = self.position;
+        let up_to = |end: u64| input.get(..usize::try_from(end - at).unwrap_or(usize::MAX)).unwrap_or(input);
+        let piece = match self.streams.iter_mut().find(|stream| stream.range.contains(&at)) {
+            Some(stream) => {
+                let piece = up_to(stream.range.end);
+                self.verified = stream.keep(at, piece)?.or(self.verified);
+                piece
+            }
+            None => {
+                let starts = self.streams.iter().map(|stream| stream.range.start).filter(|start| *start > at);
+                let next = starts.min().ok_or_else(|| malformed("there are more bytes than its streams have"))?;
+                up_to(next)
+            }
+        };
         self.position += piece.len() as u64;
-        if self.position >= stream.range.end {
-            self.verified = stream.compare()?.or(self.verified);
-            self.arrived += 1;
-        }
         Ok(piece.len())
     }
 
@@ -144,6 +154,9 @@ impl Joiner {
             count = count.min(stream.decode()?);
         }
         if count == 0 {
+            // What follows in the last frame of a part is decoded only to find out whether it is whole.
+            let is_done = self.numbers_left == 0;
+            self.streams.iter_mut().filter(|_| is_done).try_for_each(Stream::discard)?;
             return Ok(false);
         }
         self.output.resize(count * self.streams.len(), 0);
@@ -161,14 +174,19 @@ impl Joiner {
 }
 
 impl Stream {
-    fn new(stream: &ByteStream, count: u64, digest: Option<(Digest, Hasher)>) -> Self {
-        let stored = stream.range.end - stream.range.start;
-        let decoder = stream.is_zstd.then(|| Box::new(Zstd::new(stored, DecodedLength::Exactly(count))));
-        let range = stream.range.clone();
-        Stream { range, decoder, digest, stored: VecDeque::new(), used: 0, decoded: Vec::new(), joined: 0 }
+    fn new(stream: &ByteStream, digest: Option<(Digest, Hasher)>) -> Self {
+        let length = DecodedLength::Exactly(stream.decoded_length);
+        let decoder = stream.is_zstd.then(|| Box::new(Zstd::new(stream.stored_length(), length)));
+        let (range, position, skipped) = (stream.range.clone(), stream.range.start, stream.skipped);
+        let (stored, decoded) = (VecDeque::new(), Vec::new());
+        Stream { range, position, skipped, decoder, digest, stored, used: 0, decoded, joined: 0 }
     }
 
-    fn keep(&mut self, piece: &[u8]) -> Result<()> {
+    /// Keeps stored bytes. Returns the algorithm of the digest, which is compared after the last byte.
+    fn keep(&mut self, at: u64, piece: &[u8]) -> Result<Option<Algorithm>> {
+        if at != self.position {
+            return Err(Error::new(ErrorKind::Internal, "a stream was not read in order"));
+        }
         if let Some((_, hasher)) = &mut self.digest {
             hasher.update(piece);
         }
@@ -176,15 +194,9 @@ impl Stream {
         let no_memory = |_| Error::new(ErrorKind::Limit, "there is not enough memory for the streams of a tensor");
         kept.try_reserve_exact(piece.len()).map_err(no_memory)?;
         kept.extend_from_slice(piece);
-        if !kept.is_empty() {
-            self.stored.push_back(kept);
-        }
-        Ok(())
-    }
-
-    /// Compares the digest, after the last stored byte.
-    fn compare(&mut self) -> Result<Option<Algorithm>> {
-        let digest = self.digest.take();
+        self.stored.push_back(kept);
+        self.position += piece.len() as u64;
+        let digest = self.digest.take_if(|_| self.position == self.range.end);
         digest.map(|(stated, hasher)| digest::compare(hasher.finish(), stated)).transpose()
     }
 
@@ -193,12 +205,10 @@ impl Stream {
         let Some(decoder) = &mut self.decoder else {
             return Ok(self.stored.front().map_or(0, |piece| piece.len() - self.used));
         };
-        if self.joined == self.decoded.len() {
+        // What follows the last frame, such as the table of frames, decodes to nothing.
+        while self.joined == self.decoded.len() {
             self.decoded.clear();
             self.joined = 0;
-        }
-        // What follows the last frame, such as the table of frames, decodes to nothing.
-        while self.decoded.is_empty() {
             let Some(piece) = self.stored.front() else { break };
             let decoded = &mut self.decoded;
             self.used += decoder.push_some(piece.get(self.used..).unwrap_or_default(), &mut |bytes| {
@@ -209,8 +219,18 @@ impl Stream {
                 self.stored.pop_front();
                 self.used = 0;
             }
+            self.joined = usize::try_from(self.skipped).map_or(self.decoded.len(), |left| left.min(self.decoded.len()));
+            self.skipped -= self.joined as u64;
         }
         Ok(self.decoded.len() - self.joined)
+    }
+
+    /// Decodes what has arrived after the last number.
+    fn discard(&mut self) -> Result<()> {
+        while self.decoder.is_some() && self.decode()? > 0 {
+            self.joined = self.decoded.len();
+        }
+        Ok(())
     }
 
     /// The next bytes to join: `count` bytes, which [`Stream::decode`] has decoded.
@@ -272,7 +292,9 @@ mod tests {
             let mut hasher = Hasher::new(Digest::Crc32(0));
             hasher.update(stream);
             let range = start..start + stream.len() as u64;
-            streams[at] = Some(ByteStream { range, is_zstd: at == 1, digest: Some(hasher.finish()) });
+            let decoded_length = count as u64;
+            let digest = Some(hasher.finish());
+            streams[at] = Some(ByteStream { range, is_zstd: at == 1, decoded_length, skipped: 0, digest });
             bytes.extend_from_slice(stream);
         }
         let mut hasher = Hasher::new(Digest::Crc32(0));

@@ -21,7 +21,7 @@ pub mod zstd;
 pub mod zstd_seek;
 
 use crate::algorithm::Algorithm;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, Component, ComponentDigest, Encoding};
 
 /// Whether the target has vector but no CRC instructions.
@@ -93,6 +93,18 @@ impl Decoder {
             Decoder::Varint(decoder) => decoder.push(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push(input, emit),
+        }
+    }
+
+    /// Like [`Decoder::push`], for bytes at the offset `at` of the file, of one of the streams that are read side by side.
+    ///
+    /// # Errors
+    /// As for [`Decoder::push`].
+    pub fn push_at(&mut self, at: u64, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            #[cfg(feature = "ztensor")]
+            Decoder::ByteStreams(decoder) => decoder.push_at(at, input, emit),
+            _ => Err(Error::new(ErrorKind::Internal, format!("the encoding has no streams (offset {at})"))),
         }
     }
 

@@ -1,7 +1,9 @@
 //! The streams of a component whose numbers are stored byte by byte: see
 //! [`Encoding::ByteStreamSplit`](super::Encoding::ByteStreamSplit).
 
+use super::{Component, ComponentDigest, DigestedBytes, Encoding};
 use crate::digest::Digest;
+use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
 use crate::sorting::sort;
 use std::ops::Range;
@@ -20,12 +22,34 @@ pub struct ByteStream {
     pub range: Range<u64>,
     /// Whether the bytes are in Zstandard frames. Otherwise they are stored raw.
     pub is_zstd: bool,
+    /// The number of decoded bytes.
+    pub decoded_length: u64,
+    /// The number of decoded bytes before those of the first number: a part of a stream starts with a frame.
+    pub skipped: u64,
     /// The digest of the stored bytes, if the file has one.
     pub digest: Option<Digest>,
 }
 
 /// The maximum number of bytes between streams that are next to each other: writers align blobs to this much.
 const MAX_GAP_BYTES: u64 = 4096;
+
+impl ByteStream {
+    /// The stream as a component of bytes.
+    pub(crate) fn to_component(&self) -> Component {
+        Component {
+            #[cfg(feature = "zstd")]
+            encoding: if self.is_zstd { Encoding::Zstd } else { Encoding::Raw },
+            decoded_length: Some(self.decoded_length),
+            digest: self.digest.map(|digest| ComponentDigest { digest, over: DigestedBytes::Stored }),
+            ..Component::raw(Dtype::U8, self.range.clone())
+        }
+    }
+
+    /// The number of stored bytes.
+    pub fn stored_length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
 
 impl ByteStreams {
     /// The streams of a component, which are read together.
@@ -63,6 +87,14 @@ impl ByteStreams {
     pub(crate) fn range(&self) -> Range<u64> {
         let start = self.streams.iter().map(|stream| stream.range.start).min().unwrap_or(0);
         start..self.streams.iter().map(|stream| stream.range.end).max().unwrap_or(start)
+    }
+
+    /// The number of stored bytes before those of the stream that is last in the file: as many are kept if the streams
+    /// are read one after another.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let lengths = self.streams.iter().map(ByteStream::stored_length);
+        let last = self.streams.iter().max_by_key(|stream| stream.range.end).map_or(0, ByteStream::stored_length);
+        lengths.fold(0, u64::saturating_add).saturating_sub(last)
     }
 
     /// Whether nothing but padding is between the streams.

@@ -7,8 +7,9 @@ use crate::index::{BlockEnd, BlockSpan, Component, Tensor};
 use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::streams::StreamReaders;
 use crate::loader::transfer::truncated::truncated_error;
-use crate::pipeline::{Extent, Finished, Pipeline, Task, expected_digests};
+use crate::pipeline::{Extent, Finished, Pipeline, StoredChunk, Task, expected_digests};
 use crate::source::{Buffer, BufferOf, ModelSource};
 use std::ops::Range;
 use std::rc::Rc;
@@ -24,8 +25,10 @@ const STEP_BYTES: u64 = 16 << 10;
 pub(crate) struct ComponentReader<S: ModelSource> {
     prepared: PreparedComponent<S>,
     reading: RangeReader<S>,
-    /// Stored bytes that have arrived and are not decoded yet: their range in the buffer.
-    arrived: Option<(BufferOf<S>, Range<u64>)>,
+    /// The readers of streams that are read side by side, instead of `reading`.
+    streams: Option<StreamReaders<S>>,
+    /// Stored bytes that have arrived, and the number of those that are decoded already.
+    arrived: Option<(StoredChunk<BufferOf<S>>, u64)>,
     /// The offset of the next byte to pass on, in the decoded bytes of the blocks that are read.
     position: u64,
     /// Decoded bytes that the caller has not taken yet, and how many of them it has taken.
@@ -61,6 +64,12 @@ impl<S: ModelSource> PreparedComponent<S> {
     pub(crate) async fn new(loader: &Loader<S>, file: &Rc<ModelFile<S>>, of: WantedComponent<'_>) -> Result<Self> {
         let WantedComponent { tensor, component, range } = of;
         let mut extent = range.map_or_else(|| Extent::whole(component), |wanted| Extent::of(component, wanted));
+        if let Some(streams) = component.streams().filter(|_| !extent.is_whole && !file.comes_from_start()) {
+            let (part, start) = file.stream_span(component, streams, &extent.wanted).await?;
+            let wanted = extent.wanted.start - start..extent.wanted.end - start;
+            let extent = Extent { is_whole: false, wanted, ..Extent::whole(&part) };
+            return PreparedComponent::of_part(file, tensor, &part, extent, start);
+        }
         let span = if extent.is_whole { None } else { file.block_span(component, &extent.wanted).await? };
         let (span_start, component) = match &span {
             None => (None, component),
@@ -91,15 +100,34 @@ impl<S: ModelSource> PreparedComponent<S> {
         Ok(PreparedComponent { file, tensor_name, task, extent, span_start, stored, pipeline })
     }
 
+    /// A part of the streams of a component, which starts at the offset `start` of the decoded component.
+    fn of_part(file: &Rc<ModelFile<S>>, tensor: &Tensor, part: &Component, extent: Extent, start: u64) -> Result<Self> {
+        let task = Task::unchecked(part, &extent);
+        let (pipeline, stored) = (Some(Pipeline::new(&task)?), extent.stored.clone());
+        let (file, tensor_name) = (Rc::clone(file), tensor.name.clone());
+        let span_start = Some(BlockEnd { stored: 0, decoded: start });
+        Ok(PreparedComponent { file, tensor_name, task, extent, span_start, stored, pipeline })
+    }
+
     /// The range of the file that is read.
     pub(crate) fn stored(&self) -> Range<u64> {
         self.stored.clone()
     }
 
+    /// The ranges of the file that are read, without padding between streams.
+    pub(crate) fn stored_ranges(&self) -> Vec<Range<u64>> {
+        self.task.component.stored_ranges()
+    }
+
     /// Starts to read. `reading` is at the start of [`PreparedComponent::stored`].
     pub(crate) fn start(self, reading: RangeReader<S>) -> ComponentReader<S> {
         let position = self.extent.wanted.start;
-        ComponentReader { prepared: self, reading, arrived: None, position, untaken: (Vec::new(), 0), verified: None }
+        let is_part = self.span_start.is_some();
+        let apart = is_part || (!reading.has_tap() && self.file.reads_side_by_side(&self.task.component));
+        let streams = self.task.component.streams().filter(|_| apart);
+        let streams = streams.map(|streams| StreamReaders::new(&self.file, streams, &reading));
+        let (arrived, untaken, verified) = (None, (Vec::new(), 0), None);
+        ComponentReader { prepared: self, reading, streams, arrived, position, untaken, verified }
     }
 }
 
@@ -210,32 +238,45 @@ impl<S: ModelSource> ComponentReader<S> {
     /// digests were compared.
     async fn advance(&mut self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
         let Some(pipeline) = &self.prepared.pipeline else { return Ok(false) };
-        if !pipeline.wants_more() || (self.arrived.is_none() && self.reading.position >= self.prepared.stored.end) {
+        let arrived = match self.arrived.take() {
+            _ if !pipeline.wants_more() => None,
+            Some(arrived) => Some(arrived),
+            None => self.next_chunk().await?.map(|chunk| (chunk, 0)),
+        };
+        let Some((chunk, decoded)) = arrived else {
             self.finish()?;
             return Ok(false);
-        }
-        let (buffer, range) = match self.arrived.take() {
-            Some(arrived) => arrived,
-            None => self.next_chunk().await?,
         };
         let is_compressed = !self.prepared.task.component.encoding.keeps_positions();
-        let step_end = if is_compressed { range.end.min(range.start + STEP_BYTES) } else { range.end };
+        let end = if is_compressed { chunk.length.min(decoded + STEP_BYTES) } else { chunk.length };
+        let mut at = chunk.at.map(|at| at + decoded);
         if let Some(pipeline) = &mut self.prepared.pipeline {
-            buffer.inspect(range.start..step_end, &mut |bytes| pipeline.push(bytes, emit))?;
+            chunk.buffer.inspect(decoded..end, &mut |bytes| {
+                pipeline.push_at(at, bytes, emit)?;
+                at = at.map(|at| at + bytes.len() as u64);
+                Ok(())
+            })?;
         }
-        if step_end < range.end {
-            self.arrived = Some((buffer, step_end..range.end));
+        if end < chunk.length {
+            self.arrived = Some((chunk, end));
         } else {
-            self.reading.provide_buffer(|| Some(buffer));
+            self.reading.provide_buffer(|| Some(chunk.buffer));
         }
         Ok(true)
     }
 
-    async fn next_chunk(&mut self) -> Result<(BufferOf<S>, Range<u64>)> {
-        let (start, end) = (self.reading.position, self.prepared.stored.end);
-        let missing = || truncated_error(start, start, end);
-        let length = self.reading.chunk(end - start).await?.ok_or_else(missing)?.length;
-        Ok((self.reading.take_chunk().ok_or_else(missing)?, 0..length))
+    /// The next stored bytes; `None` at the end.
+    async fn next_chunk(&mut self) -> Result<Option<StoredChunk<BufferOf<S>>>> {
+        if let Some(streams) = &mut self.streams {
+            return streams.chunk(self.reading.take_chunk()).await;
+        }
+        let (at, end) = (self.reading.position, self.prepared.stored.end);
+        if at >= end {
+            return Ok(None);
+        }
+        let missing = || truncated_error(at, at, end);
+        let length = self.reading.chunk(end - at).await?.ok_or_else(missing)?.length;
+        Ok(Some(StoredChunk::next(self.reading.take_chunk().ok_or_else(missing)?, length)))
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -78,7 +78,7 @@ impl<S: ModelSource> Loader<S> {
                 check_indices(&prefetched.tensor, &prefetched.components)?;
                 prefetched.expanded(&expansion, None)
             }
-            (None, Some(conversion)) => prefetched.converted(&conversion),
+            (None, Some(conversion)) => prefetched.converted(&conversion, None),
             (None, None) => Ok(prefetched),
         }
     }
@@ -96,6 +96,9 @@ impl<S: ModelSource> Loader<S> {
             let planned = self.plan(tensor, None, request.into, form)?;
             return self.load_planned(planned, observer).await;
         };
+        if self.has_stream_rows(&tensor)? {
+            return self.load_stream_rows(&tensor, &rows, request.into, form, &*observer).await;
+        }
         let mut into = request.into;
         loop {
             let (part, rows) = self.block_span(&tensor, &rows).await?;

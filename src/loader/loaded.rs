@@ -35,6 +35,15 @@ impl<B: Buffer> Loaded<B> {
         Ok(Loaded { dtype, layout: Layout::Dense, components, ..self })
     }
 
+    /// Moves the bytes of a dense tensor to `into`, if there is such a buffer of their length.
+    pub(super) fn placed(mut self, into: Option<B>) -> Result<Self> {
+        if let (Some(mut into), [data]) = (into, self.components.as_mut_slice()) {
+            into.copy(0, &data.buffer, 0..data.buffer.byte_length())?;
+            data.buffer = into;
+        }
+        Ok(self)
+    }
+
     /// Copies the tensor.
     pub(super) fn duplicate(&self) -> Result<Self> {
         let components = self.components.iter().map(|component| {
@@ -47,13 +56,13 @@ impl<B: Buffer> Loaded<B> {
         Ok(Loaded { tensor, dtype, layout, shape, components, verified: self.verified })
     }
 
-    /// Converts a whole tensor.
-    pub(super) fn converted(self, conversion: &Conversion) -> Result<Self> {
+    /// Converts a dense tensor, or rows of it. The elements are written to `into`, if there is such a buffer.
+    pub(super) fn converted(self, conversion: &Conversion, mut into: Option<B>) -> Result<Self> {
         let mut components = Vec::new();
         for LoadedComponent { role, dtype, buffer } in self.components {
             let component = Component::raw(dtype, 0..buffer.byte_length());
             let task = Task::unchecked(&component, &Extent::whole(&component));
-            let mut job = Job::<B>::new(Task { conversion: Some(conversion.clone()), ..task }, None)?;
+            let mut job = Job::<B>::new(Task { conversion: Some(conversion.clone()), ..task }, into.take())?;
             let converted =
                 buffer.inspect(0..buffer.byte_length(), &mut |bytes| job.push(bytes)).and_then(|()| job.finish());
             let converted = converted.map_err(|e| e.in_tensor(&self.tensor.name))?.buffer;

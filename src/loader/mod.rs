@@ -21,6 +21,7 @@ mod safetensors_view;
 pub(crate) mod schedule;
 mod shard;
 mod signed_digests;
+mod stream_rows;
 mod tensor_list;
 mod tensor_reader;
 mod tensors;

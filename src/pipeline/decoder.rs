@@ -27,11 +27,17 @@ impl ComponentDecoder {
         ComponentDecoder { decoder, digests, values }
     }
 
-    /// Decodes the next stored bytes and calls `emit` with the decoded bytes, in order.
+    /// Decodes the next stored bytes and calls `emit` with the decoded bytes, in order. `at` is the offset of the bytes
+    /// in the file if they are of one of several streams that are read side by side.
     ///
     /// # Errors
     /// `FORMAT` if the bytes cannot be decoded; errors of `emit`.
-    pub(crate) fn push(&mut self, stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        at: Option<u64>,
+        stored: &[u8],
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let ComponentDecoder { decoder, digests, values } = self;
         update(digests, DigestedBytes::Stored, stored);
         let mut emit = |decoded: &[u8]| {
@@ -39,9 +45,10 @@ impl ComponentDecoder {
             values.iter_mut().for_each(|check| check.update(decoded));
             emit(decoded)
         };
-        match decoder {
-            Some(decoder) => decoder.push(stored, &mut emit),
-            None => emit(stored),
+        match (decoder, at) {
+            (Some(decoder), Some(at)) => decoder.push_at(at, stored, &mut emit),
+            (Some(decoder), None) => decoder.push(stored, &mut emit),
+            (None, _) => emit(stored),
         }
     }
 

@@ -67,9 +67,18 @@ impl<B: Buffer> Job<B> {
     /// # Errors
     /// `FORMAT` if the bytes cannot be decoded; `LIMIT` if the buffer cannot grow.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        self.push_at(None, bytes)
+    }
+
+    /// Like [`Job::push`]. `at` is the offset of the bytes in the file if they are of one of several streams that are read
+    /// side by side.
+    ///
+    /// # Errors
+    /// Those of [`Job::push`].
+    pub(crate) fn push_at(&mut self, at: Option<u64>, bytes: &[u8]) -> Result<()> {
         let Job { pipeline, output, converted, start, .. } = self;
         let mut end = converted.unwrap_or_else(|| pipeline.decoded_end().max(*start));
-        pipeline.push(bytes, &mut |piece| {
+        pipeline.push_at(at, bytes, &mut |piece| {
             if let Some(output) = output {
                 output.write(end, piece)?;
             }

@@ -18,7 +18,7 @@ pub(crate) use component::check_indices;
 pub(crate) use expansion::Expansion;
 pub(crate) use extent::Extent;
 pub use job::{Job, Received};
-pub use pool::{Outcome, Pool, TaskError, Work};
+pub use pool::{Outcome, Pool, StoredChunk, TaskError, Work};
 pub use task::Task;
 pub(crate) use task::{expected_digests, is_heavy};
 
@@ -112,15 +112,29 @@ impl Pipeline {
     ///
     /// # Errors
     /// `FORMAT` if the bytes cannot be decoded; `CHECKSUM` for a wrong page; errors of `emit`.
-    pub(crate) fn push(&mut self, mut stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn push(&mut self, stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.push_at(None, stored, emit)
+    }
+
+    /// Like [`Pipeline::push`]. `at` is the offset of the bytes in the file if they are of one of several streams that
+    /// are read side by side.
+    ///
+    /// # Errors
+    /// Those of [`Pipeline::push`].
+    pub(crate) fn push_at(
+        &mut self,
+        at: Option<u64>,
+        mut stored: &[u8],
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let Pipeline { decoder, pages, cast, wanted, decoded_end, .. } = self;
-        if let Some(Paged { checker, decoded, at }) = pages {
-            checker.update(*at, stored)?;
-            let start = *at;
-            *at += stored.len() as u64;
+        if let Some(Paged { checker, decoded, at: next }) = pages {
+            checker.update(*next, stored)?;
+            let start = *next;
+            *next += stored.len() as u64;
             stored = overlap(decoded, start, stored);
         }
-        decoder.push(stored, &mut |decoded| {
+        decoder.push(at, stored, &mut |decoded| {
             let start = *decoded_end;
             *decoded_end += decoded.len() as u64;
             let decoded = overlap(wanted, start, decoded);

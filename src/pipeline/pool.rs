@@ -33,12 +33,30 @@ pub trait Work<B> {
     /// Like [`Job::wants_more`](super::Job::wants_more), but updated with a delay.
     fn wants_more(&self) -> bool;
 
-    /// Sends the next stored bytes: the first `length` bytes of `chunk`. The future completes when the pool accepts
-    /// more bytes. It returns whether it had to wait.
-    fn push(&self, chunk: B, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>>;
+    /// Sends the next stored bytes. The future completes when the pool accepts more bytes. It returns whether it had to
+    /// wait.
+    fn push(&self, chunk: StoredChunk<B>) -> LocalBoxFuture<'static, Result<bool, TaskError>>;
 
     /// Finishes the task, after the last stored byte. The outcome has no buffer if the bytes are in the caller's.
     fn finish(self: Rc<Self>) -> Outcome<B>;
+}
+
+/// Stored bytes for a task: the first `length` bytes of a buffer.
+#[derive(Debug)]
+pub struct StoredChunk<B> {
+    /// The buffer.
+    pub buffer: B,
+    /// The number of bytes.
+    pub length: u64,
+    /// The offset of the bytes in the file, if they are of one of several streams that are read side by side.
+    pub at: Option<u64>,
+}
+
+impl<B> StoredChunk<B> {
+    /// Bytes that follow those of the last chunk.
+    pub fn next(buffer: B, length: u64) -> Self {
+        StoredChunk { buffer, length, at: None }
+    }
 }
 
 /// The future result of a task.

@@ -4,7 +4,7 @@ use super::message::Request;
 use super::pool::WorkerPool;
 use super::webcrypto::WebCrypto;
 use super::worker::{TaskState, Worker};
-use crate::pipeline::{Outcome, Pool, Task, TaskError, Work};
+use crate::pipeline::{Outcome, Pool, StoredChunk, Task, TaskError, Work};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use futures::future::{FutureExt, LocalBoxFuture};
@@ -131,9 +131,10 @@ impl Work<JsBuffer> for RunningTask {
         !self.state.has_enough.get()
     }
 
-    fn push(&self, chunk: JsBuffer, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
-        let request = Request::Chunk { chunk: chunk.bytes().buffer(), length: length as u32 };
-        self.worker.post(self.number, request, chunk.byte_length());
+    fn push(&self, chunk: StoredChunk<JsBuffer>) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
+        let StoredChunk { buffer, length, at } = chunk;
+        let request = Request::Chunk { chunk: buffer.bytes().buffer(), length: length as u32, at };
+        self.worker.post(self.number, request, buffer.byte_length());
         let (pool, state, count) = (Rc::clone(&self.pool), Rc::clone(&self.state), self.count);
         let mut has_waited = false;
         let ready = poll_fn(move |context| match state.error() {

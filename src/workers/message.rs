@@ -20,8 +20,9 @@ use wasm_bindgen::{JsCast, JsValue};
 pub(super) enum Request {
     /// Starts a task. `into` is shared memory that the result is written to.
     Begin { task: Task, into: Option<Uint8Array> },
-    /// The next bytes of the task: the first `length` bytes of `chunk`.
-    Chunk { chunk: ArrayBuffer, length: u32 },
+    /// The next bytes of the task: the first `length` bytes of `chunk`, with their offset in the file if they are of one
+    /// of several streams.
+    Chunk { chunk: ArrayBuffer, length: u32, at: Option<u64> },
     /// All bytes were sent.
     Finish,
     /// Runs a task over raw bytes that are all in `bytes`.
@@ -75,8 +76,9 @@ impl Body for Request {
             Request::Begin { task, into } => {
                 (Fields::of_type("begin").with("task", encode_task(&task)).with("into", into), Array::new())
             }
-            Request::Chunk { chunk, length } => {
-                (Fields::of_type("chunk").with("chunk", &chunk).with("length", length), Array::of1(&chunk))
+            Request::Chunk { chunk, length, at } => {
+                let fields = Fields::of_type("chunk").with("chunk", &chunk).with("length", length);
+                (fields.with_optional("at", at), Array::of1(&chunk))
             }
             Request::Finish => (Fields::of_type("finish"), Array::new()),
             Request::Digest { task, bytes } => {
@@ -92,7 +94,11 @@ impl Body for Request {
         let task = || decode_task(&Fields::of(fields.get("task"))?);
         Some(match fields.kind()?.as_str() {
             "begin" => Request::Begin { task: task()?, into: fields.object("into") },
-            "chunk" => Request::Chunk { chunk: fields.object("chunk")?, length: fields.number("length")? as u32 },
+            "chunk" => Request::Chunk {
+                chunk: fields.object("chunk")?,
+                length: fields.number("length")? as u32,
+                at: fields.number("at"),
+            },
             "finish" => Request::Finish,
             "digest" => Request::Digest { task: task()?, bytes: fields.object("bytes")? },
             "drop" => Request::Drop,
@@ -191,8 +197,9 @@ fn decode_task(fields: &Fields) -> Option<Task> {
 
 /// The streams, and the digest of the joined bytes.
 fn encode_streams(streams: &ByteStreams) -> JsValue {
-    let encode = |ByteStream { range, is_zstd, digest }: &ByteStream| {
+    let encode = |ByteStream { range, is_zstd, decoded_length, skipped, digest }: &ByteStream| {
         let fields = Fields::new().with("range", encode_range(range)).with("isZstd", *is_zstd);
+        let fields = fields.with_number("decodedLength", *decoded_length).with_number("skipped", *skipped);
         JsValue::from(fields.with("digest", digest.map(encode_stored_digest)))
     };
     let fields = Fields::new().with("ofBytes", streams.iter().map(encode).collect::<Array>());
@@ -205,8 +212,13 @@ fn decode_streams(fields: &Fields) -> Option<Option<Arc<ByteStreams>>> {
     let digest = |fields: &Fields| decode_digest(fields.get("digest")).map(|stated| stated.digest);
     let decode = |stream| {
         let fields = Fields::of(stream)?;
-        let (range, is_zstd) = (decode_range(fields.get("range"))?, fields.is_true("isZstd"));
-        Some(ByteStream { range, is_zstd, digest: digest(&fields) })
+        Some(ByteStream {
+            range: decode_range(fields.get("range"))?,
+            is_zstd: fields.is_true("isZstd"),
+            decoded_length: fields.number("decodedLength")?,
+            skipped: fields.number("skipped")?,
+            digest: digest(&fields),
+        })
     };
     let of_bytes = streams.object::<Array>("ofBytes")?.into_iter().map(decode).collect::<Option<_>>()?;
     ByteStreams::new(of_bytes, digest(&streams)).ok().map(|streams| Some(Arc::new(streams)))

@@ -33,8 +33,8 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
         Request::Begin { task, into } => Job::new(task, into.map(JsBuffer::borrowed)).map(|job| {
             jobs.insert(number, job);
         }),
-        Request::Chunk { chunk, length } => {
-            let pushed = jobs.get_mut(&number).map_or(Ok(false), |job| push_chunk(job, &chunk, length));
+        Request::Chunk { chunk, length, at } => {
+            let pushed = jobs.get_mut(&number).map_or(Ok(false), |job| push_chunk(job, &chunk, length, at));
             post(number, JobReply::Taken { chunk, wants_more: matches!(pushed, Ok(true)) });
             pushed.map(drop)
         }
@@ -54,10 +54,14 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
 }
 
 /// Passes a chunk to the job. Returns whether the job needs more bytes.
-fn push_chunk(job: &mut Job<JsBuffer>, chunk: &ArrayBuffer, length: u32) -> Result<bool> {
+fn push_chunk(job: &mut Job<JsBuffer>, chunk: &ArrayBuffer, length: u32, mut at: Option<u64>) -> Result<bool> {
     if job.wants_more() {
         let chunk = JsBuffer::borrowed(Uint8Array::new(chunk));
-        chunk.inspect(0..u64::from(length), &mut |bytes| job.push(bytes))?;
+        chunk.inspect(0..u64::from(length), &mut |bytes| {
+            job.push_at(at, bytes)?;
+            at = at.map(|at| at + bytes.len() as u64);
+            Ok(())
+        })?;
     }
     Ok(job.wants_more())
 }

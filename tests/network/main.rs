@@ -4,6 +4,7 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a list with one range")]
 
 mod adaptive;
+mod byte_streams;
 mod cancellation;
 mod connections;
 #[path = "../corpus/mod.rs"]

@@ -67,7 +67,8 @@ pub(super) fn read(
         }
         let (digest, is_zstd) = (stream.digest.map(|stated| stated.digest), stream.encoding == Encoding::Zstd);
         first_digest = first_digest.or(digest);
-        streams.push(ByteStream { range: stream.range, is_zstd, digest });
+        let range = stream.range;
+        streams.push(ByteStream { range, is_zstd, decoded_length: elements, skipped: 0, digest });
     }
     let whole = Blob { digest: text(object, "digest")?, ..Blob::default() }.digest(findings)?;
     let streams = ByteStreams::new(streams, whole)?;

@@ -3,7 +3,7 @@
 use crate::algorithm::Algorithm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::transfer::SCRATCH_BYTES;
-use crate::pipeline::{Job, Pool, Received, Task, TaskError, Work};
+use crate::pipeline::{Job, Pool, Received, StoredChunk, Task, TaskError, Work};
 use crate::source::Buffer;
 use std::rc::Rc;
 
@@ -108,7 +108,7 @@ async fn digest_offloaded<B: Buffer>(
         let length = SCRATCH_BYTES.min(buffer.byte_length() - start);
         let mut chunk = free_buffer().map_or_else(|| B::allocate(SCRATCH_BYTES), Ok).map_err(TaskError::Failed)?;
         chunk.copy(0, buffer, start..start + length).map_err(TaskError::Failed)?;
-        work.push(chunk, length).await?;
+        work.push(StoredChunk::next(chunk, length)).await?;
         start += length;
     }
     work.finish().await.map(|received| received.verified)

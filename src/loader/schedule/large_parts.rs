@@ -9,7 +9,7 @@ use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader};
 use crate::loader::transfer::truncated::truncated_error;
-use crate::pipeline::{Extent, Task, Work};
+use crate::pipeline::{Extent, StoredChunk, Task, Work};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::FutureExt;
@@ -95,7 +95,7 @@ impl<S: ModelSource> RunReader<S> {
             self.arrived(at..at + length, Some(name));
             if let (Some(work), Some(chunk)) = (work.as_ref(), work.as_ref().and_then(|_| reading.take_chunk())) {
                 // `LargeComponent::finish` reports errors of the worker.
-                if work.push(chunk, length).await.is_ok_and(|has_waited| has_waited) {
+                if work.push(StoredChunk::next(chunk, length)).await.is_ok_and(|has_waited| has_waited) {
                     self.batch.concurrency.borrow_mut().restart();
                 }
             }

@@ -14,5 +14,6 @@ pub(crate) mod planned;
 pub(crate) mod rows;
 mod run;
 mod share;
+mod side_by_side;
 pub(crate) mod target;
 pub(crate) mod tied;

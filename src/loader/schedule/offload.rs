@@ -7,7 +7,7 @@ use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
-use crate::pipeline::{Job, Outcome, Received, Task, TaskError, Work};
+use crate::pipeline::{Job, Outcome, Received, StoredChunk, Task, TaskError, Work};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::{self, FutureExt, LocalBoxFuture};
@@ -55,7 +55,7 @@ impl<S: ModelSource> RunReader<S> {
                 continue;
             }
             let Some(chunk) = reading.take_chunk() else { continue };
-            match work.push(chunk, length).await {
+            match work.push(StoredChunk::next(chunk, length)).await {
                 Ok(true) => self.batch.concurrency.borrow_mut().restart(),
                 Ok(false) => {}
                 Err(TaskError::Failed(error)) => return Err(error),
@@ -90,7 +90,7 @@ impl<S: ModelSource> RunReader<S> {
 
     /// The outcome of an offloaded task for the component at `range`. If the worker is lost, reads the component again
     /// and processes it on this thread.
-    fn or_retry_locally(
+    pub(crate) fn or_retry_locally(
         &self,
         outcome: Outcome<BufferOf<S>>,
         task: Task,

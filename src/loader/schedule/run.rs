@@ -129,7 +129,7 @@ impl<S: ModelSource> RunReader<S> {
         }
     }
 
-    fn start(&self, range: Range<u64>) -> RangeReader<S> {
+    pub(crate) fn start(&self, range: Range<u64>) -> RangeReader<S> {
         let mut reading = self.file.start(range, self.share.end());
         reading.prefetch_priority.clone_from(&self.prefetch_priority);
         reading.is_cut = self.share.is_cut();

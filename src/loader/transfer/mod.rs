@@ -11,6 +11,7 @@ mod seek_table;
 pub(crate) mod seen_blocks;
 pub(crate) mod signed;
 pub(crate) mod stats;
+pub(crate) mod streams;
 pub(crate) mod truncated;
 pub(crate) mod unpack;
 

@@ -100,6 +100,17 @@ impl<S: Source> RangeReader<S> {
         RangeReader { tap, ..self }
     }
 
+    /// Whether all bytes are passed on, in order.
+    pub(crate) fn has_tap(&self) -> bool {
+        self.tap.is_some()
+    }
+
+    /// Sets what `other` has: limited requests, and pauses for other loads.
+    pub(crate) fn like(self, other: &Self) -> Self {
+        let next_request = other.next_request.as_ref().map(|_| NextRequest::default());
+        RangeReader { next_request, prefetch_priority: other.prefetch_priority.clone(), ..self }
+    }
+
     /// Limits the length of requests, and with it the bytes that a browser receives ahead of the reader.
     pub(crate) fn with_limited_requests(self) -> Self {
         RangeReader { next_request: Some(NextRequest::default()), ..self }

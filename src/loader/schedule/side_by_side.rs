@@ -1,0 +1,85 @@
+//! Reads the streams of a large component side by side, and joins them on this thread or on another.
+
+use crate::error::Result;
+use crate::index::Component;
+use crate::loader::schedule::offload::{PendingComponent, ready};
+use crate::loader::schedule::run::RunReader;
+use crate::loader::schedule::target::{Target, unplanned};
+use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::streams::StreamReaders;
+use crate::pipeline::{Job, Received, StoredChunk, Task, TaskError, Work};
+use crate::plan::WantedRange;
+use crate::source::{Buffer, BufferOf, ModelSource};
+use std::rc::Rc;
+
+impl<S: ModelSource> RunReader<S> {
+    /// Whether the streams of a component are read side by side. Digests of whole files need the bytes in order.
+    pub(crate) fn reads_side_by_side(&self, wanted: &WantedRange<Target>, component: &Component) -> bool {
+        wanted.range == component.range
+            && self.file.reads_side_by_side(component)
+            && self.batch.can_be_split(&self.file, self.share.shard)
+            && self.share().is_some()
+            && !self.share.reads_all()
+    }
+
+    /// Reads a component whose streams are read side by side. `reading` continues behind it.
+    pub(crate) async fn side_by_side(
+        &self,
+        reading: &mut RangeReader<S>,
+        component: &Component,
+        task: Task,
+        into: Option<BufferOf<S>>,
+        name: &str,
+    ) -> Result<PendingComponent<BufferOf<S>>> {
+        self.share.claim(component.range.end);
+        let streams = StreamReaders::new(&self.file, component.streams().ok_or_else(unplanned)?, reading);
+        *reading = self.start(component.range.end..self.share.end().get().max(component.range.end));
+        match self.start_offload(&task, into.as_ref()) {
+            Some(work) => self.join_on_worker(streams, component, task, into, work, name).await,
+            None => self.join_here(streams, Job::new(task, into)?, name).await.map(ready),
+        }
+    }
+
+    async fn join_here(
+        &self,
+        mut streams: StreamReaders<S>,
+        mut job: Job<BufferOf<S>>,
+        name: &str,
+    ) -> Result<Received<BufferOf<S>>> {
+        let mut free = None;
+        while let Some(StoredChunk { buffer, length, at: Some(start) }) = streams.chunk(free).await? {
+            let mut at = start;
+            buffer.inspect(0..length, &mut |bytes| {
+                job.push_at(Some(at), bytes)?;
+                at += bytes.len() as u64;
+                Ok(())
+            })?;
+            self.arrived(start..start + length, Some(name));
+            free = Some(buffer);
+        }
+        job.finish()
+    }
+
+    async fn join_on_worker(
+        &self,
+        mut streams: StreamReaders<S>,
+        component: &Component,
+        task: Task,
+        into: Option<BufferOf<S>>,
+        work: Rc<dyn Work<BufferOf<S>>>,
+        name: &str,
+    ) -> Result<PendingComponent<BufferOf<S>>> {
+        let free = || self.batch.pool.as_ref().and_then(|pool| pool.chunk());
+        while let Some(chunk) = streams.chunk(free()).await? {
+            let start = chunk.at.unwrap_or_default();
+            self.arrived(start..start + chunk.length, Some(name));
+            match work.push(chunk).await {
+                Ok(true) => self.batch.concurrency.borrow_mut().restart(),
+                Ok(false) => {}
+                Err(TaskError::Failed(error)) => return Err(error),
+                Err(TaskError::WorkerLost) => break, // the component is read again
+            }
+        }
+        Ok(self.or_retry_locally(work.finish(), task, component.range.clone(), into))
+    }
+}

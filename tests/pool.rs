@@ -15,7 +15,7 @@ use weightstream::internals::format::ztensor;
 use weightstream::internals::index::Algorithm;
 use weightstream::internals::loader::{Loaded, LoadedComponent, Loader, Options, TensorRequest};
 use weightstream::internals::native::Reader;
-use weightstream::internals::pool::{Job, Outcome, Pool, Received, Task, TaskError, Work};
+use weightstream::internals::pool::{Job, Outcome, Pool, Received, StoredChunk, Task, TaskError, Work};
 use weightstream::internals::source::memory::MemorySource;
 use weightstream::internals::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
 use weightstream::{Error, Result};
@@ -85,7 +85,7 @@ impl Pool<Vec<u8>> for TestPool {
         };
         let length = buffer.len() as u64;
         let outcome = async move {
-            Work::push(&work, buffer.clone(), length).await?;
+            Work::push(&work, StoredChunk::next(buffer.clone(), length)).await?;
             let verified = Rc::new(work).finish().await?.verified;
             Ok(Received { buffer: Some(buffer), verified, blocks: Vec::new() })
         };
@@ -99,11 +99,12 @@ impl Work<Vec<u8>> for RunningTask {
     }
 
     fn push(&self, chunk: StoredChunk<Vec<u8>>) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
+        let StoredChunk { buffer, length, at } = chunk;
         let mut held = self.job.borrow_mut();
         let outcome = match &mut *held {
             Ok(job) => {
                 let counted = self.state.count_request();
-                counted.and_then(|()| job.push(&chunk[..length as usize]).map_err(TaskError::Failed))
+                counted.and_then(|()| job.push_at(at, &buffer[..length as usize]).map_err(TaskError::Failed))
             }
             Err(error) => Err(error.clone()),
         };
@@ -111,8 +112,8 @@ impl Work<Vec<u8>> for RunningTask {
             *held = Err(error.clone());
         }
         self.state.pushed_bytes.set(self.state.pushed_bytes.get() + length);
-        if chunk.len() == CHUNK_BYTES {
-            self.state.spare.borrow_mut().push(chunk);
+        if buffer.len() == CHUNK_BYTES {
+            self.state.spare.borrow_mut().push(buffer);
         }
         future::ready(outcome.map(|()| true)).boxed_local()
     }
@@ -227,6 +228,27 @@ fn a_component_read_in_parts_is_digested_as_a_whole_if_workers_accept_only_that(
             assert_eq!(found.ok().and_then(|(alone, ..)| alone[0].1), verified);
             assert!(pool.requests.get() > 0, "the pool got no requests");
         }
+    }
+}
+
+#[test]
+fn streams_that_are_read_side_by_side_are_joined_by_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (weights, converted) = (folder.path().join("model.safetensors"), folder.path().join("model.zt"));
+    let count = 4 << 20;
+    let header = format!(r#"{{"large":{{"dtype":"F32","shape":[{count}],"data_offsets":[0,{}]}}}}"#, 4 * count);
+    let number = |at: u32| at.wrapping_mul(2_654_435_761) & 0x00ff_ffff | (at % 3) << 24;
+    let data: Vec<u8> = (0..count).flat_map(|at| number(at).to_le_bytes()).collect();
+    fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
+    let options = ConvertOptions::default().format(&ztensor::FORMAT).compression(Compression::Auto);
+    convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
+    let bytes = fs::read(&converted).unwrap();
+    for lost_every in [None, Some(1), Some(20)] {
+        let pool = Rc::new(PoolState { lost_every, ..PoolState::default() });
+        let source = MemorySource::new(vec![("model.zt".to_owned(), bytes.clone().into())]).unwrap();
+        let (alone, streamed, verified) = contents(source, Some(&pool)).unwrap();
+        assert!(alone[0].2[0] == data && alone == streamed && verified == Some(Algorithm::Crc32c));
+        assert!(pool.pushed_bytes.get() > 0, "the pool got no bytes");
     }
 }
 

@@ -75,7 +75,7 @@ impl<B: Buffer> Job<B> {
     ///
     /// # Errors
     /// Those of [`Job::push`].
-    pub(crate) fn push_at(&mut self, at: Option<u64>, bytes: &[u8]) -> Result<()> {
+    pub fn push_at(&mut self, at: Option<u64>, bytes: &[u8]) -> Result<()> {
         let Job { pipeline, output, converted, start, .. } = self;
         let mut end = converted.unwrap_or_else(|| pipeline.decoded_end().max(*start));
         pipeline.push_at(at, bytes, &mut |piece| {

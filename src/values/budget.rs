@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// The memory that a head of any length may take: enough for 100,000 tensors with long names, whose index may compress
 /// to half a megabyte. It keeps the peak memory of a malicious file below 64 MiB.
-pub(crate) const BASE_BYTES: u64 = 105 << 19;
+pub(crate) const BASE_BYTES: u64 = 107 << 19;
 
 /// The additional memory for each stored byte of the head, and twice that in a part that only lists tensors: an
 /// uncompressed entry takes 60 to 80 bytes in the file, and about 500 in memory.

@@ -2,7 +2,7 @@
 //!
 //! The loops have a form that compilers turn into vector instructions, on x86-64, AArch64 and wasm32.
 
-/// The numbers that are joined at once, so that all passes over them find them in the cache.
+/// The numbers that are joined at once: their parts are in the nearest cache until they are whole.
 const BLOCK_NUMBERS: usize = 1 << 10;
 
 /// Whether numbers of this many bytes can be joined and split.
@@ -14,13 +14,64 @@ pub const fn is_width(bytes: u64) -> bool {
 ///
 /// Returns false if there is no such [width](is_width), or if the lengths differ.
 #[must_use]
+#[inline(never)]
 pub fn join(streams: &[&[u8]], numbers: &mut [u8]) -> bool {
-    match streams.len() {
-        2 => join_2(streams, numbers),
-        4 => join_4(streams, numbers),
-        8 => join_8(streams, numbers),
-        16 => join_16(streams, numbers),
-        _ => false,
+    let width = streams.len();
+    let count = numbers.len() / width.max(1);
+    if numbers.len() != count * width || streams.iter().any(|stream| stream.len() != count) {
+        return false;
+    }
+    let blocks = (0..count).step_by(BLOCK_NUMBERS).zip(numbers.chunks_mut(BLOCK_NUMBERS * width.max(1)));
+    match width {
+        2 => blocks.for_each(|(start, numbers)| join_two(streams, start, numbers)),
+        4 => blocks.for_each(|(start, numbers)| join_four(streams, start, numbers)),
+        8 => blocks.for_each(|(start, numbers)| join_eight(streams, start, numbers)),
+        16 => blocks.for_each(|(start, numbers)| join_sixteen(streams, start, numbers)),
+        _ => return false,
+    }
+    true
+}
+
+fn join_two(streams: &[&[u8]], start: usize, numbers: &mut [u8]) {
+    if let [low, high] = streams {
+        let [low, high] = [low, high].map(|stream| stream.get(start..).unwrap_or_default());
+        join_halves::<1>(low, high, numbers);
+    }
+}
+
+fn join_four(streams: &[&[u8]], start: usize, numbers: &mut [u8]) {
+    let mut halves = [[0; 2 * BLOCK_NUMBERS]; 2];
+    for (streams, half) in streams.chunks(2).zip(&mut halves) {
+        join_two(streams, start, half.get_mut(..numbers.len() / 2).unwrap_or_default());
+    }
+    let [low, high] = &halves;
+    join_halves::<2>(low, high, numbers);
+}
+
+fn join_eight(streams: &[&[u8]], start: usize, numbers: &mut [u8]) {
+    let mut halves = [[0; 4 * BLOCK_NUMBERS]; 2];
+    for (streams, half) in streams.chunks(4).zip(&mut halves) {
+        join_four(streams, start, half.get_mut(..numbers.len() / 2).unwrap_or_default());
+    }
+    let [low, high] = &halves;
+    join_halves::<4>(low, high, numbers);
+}
+
+fn join_sixteen(streams: &[&[u8]], start: usize, numbers: &mut [u8]) {
+    let mut halves = [[0; 8 * BLOCK_NUMBERS]; 2];
+    for (streams, half) in streams.chunks(8).zip(&mut halves) {
+        join_eight(streams, start, half.get_mut(..numbers.len() / 2).unwrap_or_default());
+    }
+    let [low, high] = &halves;
+    join_halves::<8>(low, high, numbers);
+}
+
+/// Joins numbers of halves of `HALF` bytes.
+fn join_halves<const HALF: usize>(low: &[u8], high: &[u8], numbers: &mut [u8]) {
+    let (numbers, _) = numbers.as_chunks_mut::<HALF>().0.as_chunks_mut::<2>();
+    let (low, high) = (low.as_chunks::<HALF>().0, high.as_chunks::<HALF>().0);
+    for ((number, low), high) in numbers.iter_mut().zip(low).zip(high) {
+        *number = [*low, *high];
     }
 }
 
@@ -38,34 +89,11 @@ pub fn split(numbers: &[u8], streams: &mut [&mut [u8]]) -> bool {
     }
 }
 
-/// Defines the functions for one width. With an integer of another width, the loops are not vectorized.
-macro_rules! width {
-    ($width:literal, $number:ty, $join:ident, $split:ident) => {
+/// Defines the function for one width. With an integer of another width, the loop is not vectorized.
+macro_rules! split {
+    ($name:ident, $width:literal, $number:ty) => {
         #[inline(never)]
-        fn $join(streams: &[&[u8]], numbers: &mut [u8]) -> bool {
-            let (numbers, rest) = numbers.as_chunks_mut::<$width>();
-            if !rest.is_empty() || streams.iter().any(|stream| stream.len() != numbers.len()) {
-                return false;
-            }
-            for (block, numbers) in numbers.chunks_mut(BLOCK_NUMBERS).enumerate() {
-                let start = block * BLOCK_NUMBERS;
-                for (at, stream) in streams.iter().enumerate() {
-                    let bytes = stream.get(start..).unwrap_or_default().iter();
-                    let numbers = numbers.iter_mut().zip(bytes);
-                    match at {
-                        0 => numbers.for_each(|(number, byte)| *number = <$number>::from(*byte).to_le_bytes()),
-                        _ => numbers.for_each(|(number, byte)| {
-                            let others = <$number>::from_le_bytes(*number);
-                            *number = (others | <$number>::from(*byte) << (8 * at)).to_le_bytes();
-                        }),
-                    }
-                }
-            }
-            true
-        }
-
-        #[inline(never)]
-        fn $split(numbers: &[u8], streams: &mut [&mut [u8]]) -> bool {
+        fn $name(numbers: &[u8], streams: &mut [&mut [u8]]) -> bool {
             let (numbers, rest) = numbers.as_chunks::<$width>();
             if !rest.is_empty() || streams.iter().any(|stream| stream.len() != numbers.len()) {
                 return false;
@@ -80,10 +108,10 @@ macro_rules! width {
     };
 }
 
-width!(2, u16, join_2, split_2);
-width!(4, u32, join_4, split_4);
-width!(8, u64, join_8, split_8);
-width!(16, u128, join_16, split_16);
+split!(split_2, 2, u16);
+split!(split_4, 4, u32);
+split!(split_8, 8, u64);
+split!(split_16, 16, u128);
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {

@@ -30,8 +30,6 @@ pub struct Joiner {
     position: u64,
     numbers_left: u64,
     output: Vec<u8>,
-    /// The digest of the joined bytes, and its computation.
-    joined: Option<(Digest, Hasher)>,
     verified: Option<Algorithm>,
 }
 
@@ -57,21 +55,18 @@ struct Stream {
 }
 
 impl Joiner {
-    /// Creates the decoder of a component. If one of the `digests` is over streams, those of all streams and that of
-    /// the joined bytes are compared.
+    /// Creates the decoder of a component. If one of the `digests` is over streams, those of all streams are compared.
     pub fn of(component: &Component, digests: &[ComponentDigest]) -> Self {
         let streams = component.streams.as_deref().cloned().unwrap_or_default();
         let count = component.decoded_length.unwrap_or(0) / (streams.iter().len() as u64).max(1);
         let compares_digests = digests.iter().any(|stated| stated.over == DigestedBytes::Streams);
         let started = |digest: Digest| compares_digests.then(|| (digest, Hasher::new(digest)));
         let of_stream = |stream: &ByteStream| Stream::new(stream, stream.digest.and_then(started));
-        let joined = streams.digest().and_then(started);
         Joiner {
             streams: streams.iter().map(of_stream).collect(),
             position: component.range.start,
             numbers_left: count,
             output: Vec::new(),
-            joined,
             verified: None,
         }
     }
@@ -114,15 +109,12 @@ impl Joiner {
     /// See [`Decoder::finish`](super::Decoder::finish).
     ///
     /// # Errors
-    /// `FORMAT` if bytes of a stream are missing; `CHECKSUM` if the digest of the joined bytes does not match.
+    /// `FORMAT` if bytes of a stream are missing.
     pub fn finish(&self) -> Result<Option<Algorithm>> {
         if self.numbers_left > 0 || self.streams.iter().any(|stream| stream.position < stream.range.end) {
             return Err(malformed("its streams are incomplete"));
         }
         self.streams.iter().filter_map(|stream| stream.decoder.as_ref()).try_for_each(|decoder| decoder.finish())?;
-        if let Some((digest, hasher)) = &self.joined {
-            digest::compare(hasher.clone().finish(), *digest)?;
-        }
         Ok(self.verified)
     }
 
@@ -166,9 +158,6 @@ impl Joiner {
         }
         self.streams.iter_mut().for_each(|stream| stream.advance(count));
         self.numbers_left -= count as u64;
-        if let Some((_, hasher)) = &mut self.joined {
-            hasher.update(&self.output);
-        }
         emit(&self.output).map(|()| true)
     }
 }
@@ -372,16 +361,5 @@ mod tests {
         }
         let longer = Stored { bytes: [&whole.bytes[..], &[0]].concat(), ..whole };
         assert_eq!(decode(&longer, &[]).unwrap_err().kind, ErrorKind::Format);
-    }
-
-    #[test]
-    fn a_wrong_digest_of_the_joined_bytes_is_found() {
-        let mut wrong = stored(1000, [1, 0], 0);
-        let streams = wrong.component.streams().unwrap();
-        let streams = ByteStreams::new(streams.iter().cloned().collect(), Some(Digest::Crc32(1))).unwrap();
-        wrong.component.streams = Some(Arc::new(streams));
-        assert_eq!(decode(&wrong, &[]).unwrap_err().kind, ErrorKind::Checksum);
-        wrong.component.digest = None;
-        assert_eq!(decode(&wrong, &[]).unwrap().1, None, "nothing is compared");
     }
 }

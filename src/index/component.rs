@@ -1,7 +1,7 @@
 //! Components: the ranges of files that tensors are made of.
 
 use super::values::ValueRule;
-use super::{ByteStreams, ComponentDigest};
+use super::{ByteStreams, ComponentDigest, DigestedBytes};
 use crate::dtype::Dtype;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -112,6 +112,14 @@ impl Component {
     #[doc(hidden)]
     pub fn streams(&self) -> Option<&ByteStreams> {
         self.streams.as_deref()
+    }
+
+    /// The digest of the decoded bytes, beside those of streams that [`Component::digest`] stands for. Whoever verifies
+    /// the file compares it, too.
+    pub(crate) fn digest_beside_streams(&self) -> Option<ComponentDigest> {
+        let is_over_streams = self.digest.is_some_and(|stated| stated.over == DigestedBytes::Streams);
+        let digest = self.streams.as_ref()?.digest().filter(|_| is_over_streams)?;
+        Some(ComponentDigest { digest, over: DigestedBytes::Decoded })
     }
 
     /// The ranges of the file that have stored bytes, without padding between streams.

@@ -14,7 +14,8 @@ use crate::models::{self, RAW};
 use crate::nginx::Nginx;
 use crate::report::{self, Report};
 use crate::scaling::{self, Scaled};
-use crate::throttle::{PHONE, SLOW, ThrottledProxy};
+use crate::streams;
+use crate::throttle::{MOBILE, PHONE, SLOW, ThrottledProxy};
 use crate::{phone, plot, profile, scaling_plot};
 use e2e::chromium::Chromium;
 use e2e::page::Page;
@@ -107,6 +108,7 @@ struct Servers {
     server: Running,
     line: ThrottledProxy,
     phone_line: ThrottledProxy,
+    mobile_line: ThrottledProxy,
     nginx: Option<Nginx>,
 }
 
@@ -116,14 +118,16 @@ impl Servers {
         let server = server.mount("/models", models).isolated(true).bind("127.0.0.1:0")?.spawn();
         let line = ThrottledProxy::to(&server.url(), SLOW)?;
         let phone_line = ThrottledProxy::to(&server.url(), PHONE)?;
+        let mobile_line = ThrottledProxy::to(&server.url(), MOBILE)?;
         let nginx = Nginx::start(models);
         let nginx = nginx.inspect_err(|error| eprintln!("bench: no comparison with nginx: {error:#}")).ok();
-        Ok(Servers { server, line, phone_line, nginx })
+        Ok(Servers { server, line, phone_line, mobile_line, nginx })
     }
 
     fn cases(&self, models: &Path) -> Result<Vec<Case>> {
         let mut cases = cases::all(models, &self.line.url)?;
         cases.extend(phone::cases(models, &self.phone_line.url)?);
+        cases.extend(streams::cases(&self.line.url, &self.mobile_line.url));
         let raw_bytes = fs::metadata(models.join(RAW))?.len();
         cases.extend(self.nginx.as_ref().map(|nginx| serve_against(nginx, raw_bytes)));
         Ok(cases)

@@ -22,6 +22,7 @@ mod report;
 mod runtimes;
 mod scaling;
 mod scaling_plot;
+mod streams;
 mod throttle;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ use weightstream::internals::write::{self, Compression, ConvertOptions, DigestAl
 
 use crate::content::{Content, TENSOR_BYTES};
 use crate::quantized::{self, Q4_K, Q8_0};
+use crate::streams;
 use xtask::project::Project;
 
 /// Must be renamed whenever the models change, so that no outdated file is measured.
@@ -75,6 +76,7 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
     write_if_missing(&folder.join(Q4_K.file), |path| quantized::write(path, &Q4_K))?;
     write_if_missing(&folder.join(LONG_INDEX), |path| write_long_index(path, MANY))?;
     write_if_missing(&folder.join(VOCABULARY), write_vocabulary)?;
+    streams::ready(project, &folder)?;
     Ok(folder)
 }
 
@@ -112,7 +114,7 @@ pub(super) fn bare_shards(folder: &Path, tensors: usize) -> Result<Vec<String>> 
 }
 
 /// Writes a file if it is missing. A partially written file has another name.
-fn write_if_missing(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+pub(super) fn write_if_missing(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
@@ -150,7 +152,7 @@ fn write_long_index(path: &Path, tensors: usize) -> Result<()> {
 }
 
 /// Starts a SafeTensors file of tensors with one dtype and shape: writes everything before the data.
-fn begin_safetensors(
+pub(super) fn begin_safetensors(
     path: &Path,
     names: impl Iterator<Item = String>,
     dtype: &str,

@@ -55,7 +55,6 @@ pub(super) fn read(
     let elements = element_count(shape)?;
     let before = findings.clone(); // components of their own are read again
     let mut streams = Vec::new();
-    let mut first_digest = None;
     for significance in 0..count as usize {
         let role = role(significance);
         let part =
@@ -66,7 +65,6 @@ pub(super) fn read(
             return Ok(None); // an unknown encoding, of which there will be a warning
         }
         let (digest, is_zstd) = (stream.digest.map(|stated| stated.digest), stream.encoding == Encoding::Zstd);
-        first_digest = first_digest.or(digest);
         let range = stream.range;
         streams.push(ByteStream { range, is_zstd, decoded_length: elements, skipped: 0, digest });
     }
@@ -77,7 +75,9 @@ pub(super) fn read(
         findings.note(format!("a tensor in {FORMAT}, whose streams are not next to each other, loads as its streams"));
         return Ok(None);
     }
-    let digest = match first_digest {
+    // The bytes of a tensor are verified if the digest of each stream is.
+    let of_streams = streams.iter().map(|stream| stream.digest).collect::<Option<Vec<_>>>();
+    let digest = match of_streams.and_then(|digests| digests.first().copied()) {
         Some(digest) => Some(ComponentDigest { digest, over: DigestedBytes::Streams }),
         None => whole.map(|digest| ComponentDigest { digest, over: DigestedBytes::Decoded }),
     };

@@ -189,10 +189,12 @@ impl<S: ModelSource> Batch<S> {
         let tensor = self.tensor(slot)?;
         let pinned = self.pinned(slot).map(|(digest, _)| digest);
         let rule = component.rule.filter(|_| self.call.verify);
-        let digests = || expected_digests(&tensor, component, pinned, self.call.verify);
+        let is_verification = self.call.verify && !self.call.stores_output;
+        let beside_streams = component.digest_beside_streams().filter(|_| is_verification);
+        let digests = expected_digests(&tensor, component, pinned, self.call.verify).into_iter().chain(beside_streams);
         Ok(Task {
             stores_output: self.stores_output(slot),
-            digests: if extent.is_whole { digests() } else { Vec::new() },
+            digests: if extent.is_whole { digests.collect() } else { Vec::new() },
             conversion: self.conversion(slot)?,
             ..Task::unchecked(&Component { rule, ..component.clone() }, &extent)
         })

@@ -116,3 +116,18 @@ fn damage_in_any_stream_is_found() {
         }
     }
 }
+
+#[test]
+fn verification_also_compares_the_digest_of_the_whole_tensor() {
+    let (mut model, folder) = (Model::new(), Folder::new());
+    model.add("t", Layout::Dense, &[4096], vec![("data", Dtype::F32, floats(4, 4096))]);
+    convert(&model, &folder.path("m.zt"), &compressed(Compression::Auto), &()).unwrap();
+    let digest = folder.open("m.zt").tensor("t").unwrap().components[0].streams().unwrap().digest().unwrap();
+    let (stated, other) = (digest.to_string().to_uppercase(), "0BADC0DE");
+    let mut file = fs::read(folder.path("m.zt")).unwrap();
+    let at = file.windows(8).position(|bytes| bytes == stated.as_bytes()).unwrap();
+    file[at..at + 8].copy_from_slice(other.as_bytes());
+    fs::write(folder.path("wrong.zt"), file).unwrap();
+    let error = folder.open("wrong.zt").verify(&()).unwrap_err();
+    assert_eq!((error.kind, error.context.tensor.as_deref()), (crate::ErrorKind::Checksum, Some("t")));
+}

@@ -17,7 +17,7 @@ use weightstream::{Error, ErrorKind, Result};
 const ENTRY_STEM: &str = "model";
 
 /// The formats whose models have a manifest.
-const FORMATS: [&str; 3] = ["aero", "apr", "safetensors"];
+const FORMATS: [&str; 4] = ["aero", "apr", "safetensors", "ztensor"];
 
 /// The number of threads that send files. One encrypts while the other waits.
 const THREADS: usize = 2;

@@ -29,11 +29,14 @@ mod owned;
 mod previous;
 mod read_back;
 mod record;
+mod smallest;
 mod source_digest;
 mod upload;
 
 pub use download::{DownloadOptions, Downloaded, download, download_from};
 pub use options::{PublishOptions, Share};
+#[doc(hidden)]
+pub use smallest::smallest_format;
 
 use destination::Destination;
 use files::FileWriter;
@@ -43,6 +46,7 @@ use record::FileRecord;
 use serde_json::Map;
 use source_digest::Digesting;
 use std::path::Path;
+use weightstream::internals::index::Tensor;
 use weightstream::internals::output::{FinishedFile, Naming, PartialFile, ShardFile};
 use weightstream::internals::progress::Progress;
 use weightstream::internals::write::{AsInput, Conversion, Extent, Input, Plan};
@@ -60,6 +64,8 @@ pub struct Published {
     pub files: Vec<(String, u64)>,
     /// The number of files of the model.
     pub file_count: usize,
+    /// The number of bytes of all tensors of the model, without compression.
+    pub uncompressed_bytes: u64,
     /// The number of these files that were sent; the others existed.
     pub sent_files: usize,
     /// The number of bytes of files of tensors that were sent.
@@ -159,6 +165,7 @@ pub fn publish_with(
         entry: None,
         files: records.iter().map(url).collect::<Result<_>>()?,
         file_count: plan.shards.len(),
+        uncompressed_bytes: plan.shards.iter().flat_map(|tensors| tensors.iter()).filter_map(Tensor::byte_length).sum(),
         sent_files,
         sent_bytes,
         warnings,

@@ -116,6 +116,8 @@ pub(crate) struct Parser {
     pub(crate) page_digests: fn(&Window, &PageTable) -> Result<Pages, Stop>,
     /// The parser of the JSON manifest of a model in several files.
     pub(crate) manifest: Option<ManifestParser>,
+    /// Whether models in several files have the manifest of SafeTensors, which serves any format.
+    pub(crate) has_weight_map: bool,
     /// Whether a numbered file of a model in several files leads to the others.
     pub(crate) is_split_by_number: bool,
 }
@@ -132,6 +134,7 @@ impl Parser {
             zero_padding: |_| Ok(None),
             page_digests: no_page_digests,
             manifest: None,
+            has_weight_map: false,
             is_split_by_number: false,
         }
     }
@@ -215,7 +218,8 @@ impl FileNames {
             Some(manifest) => manifest.extensions,
             None => &[],
         };
-        let (has_manifest, is_split_by_number) = (parser.manifest.is_some(), parser.is_split_by_number);
+        let has_manifest = parser.manifest.is_some() || parser.has_weight_map;
+        let is_split_by_number = parser.is_split_by_number;
         FileNames { extensions, manifest_extensions, has_manifest, is_split_by_number }
     }
 }

@@ -123,7 +123,8 @@ impl<S: ModelSource> PreparedComponent<S> {
     pub(crate) fn start(self, reading: RangeReader<S>) -> ComponentReader<S> {
         let position = self.extent.wanted.start;
         let is_part = self.span_start.is_some();
-        let apart = is_part || (!reading.has_tap() && self.file.reads_side_by_side(&self.task.component));
+        let needs_order = reading.has_tap() || self.task.needs_order();
+        let apart = is_part || (!needs_order && self.file.reads_side_by_side(&self.task.component));
         let streams = self.task.component.streams().filter(|_| apart);
         let streams = streams.map(|streams| StreamReaders::new(&self.file, streams, &reading));
         let (arrived, untaken, verified) = (None, (Vec::new(), 0), None);

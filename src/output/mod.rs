@@ -10,4 +10,5 @@ mod partial;
 pub(crate) mod shards;
 pub(crate) mod target;
 pub(crate) mod vocabulary;
+pub(crate) mod weight_map;
 pub(crate) mod writer;

@@ -41,6 +41,11 @@ impl Task {
         self.conversion.is_some() || is_heavy(self.component.encoding, self.digests.iter().map(|stated| stated.digest))
     }
 
+    /// Whether the stored bytes must come in the order of the file, although they are of several streams.
+    pub(crate) fn needs_order(&self) -> bool {
+        self.digests.iter().any(|stated| stated.over == DigestedBytes::Stored)
+    }
+
     /// Whether the bytes are compared with digests, or their values with a rule.
     pub(crate) fn has_checks(&self) -> bool {
         !self.digests.is_empty() || self.component.rule.is_some()

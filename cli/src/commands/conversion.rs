@@ -30,9 +30,10 @@ pub(super) struct ConversionArguments {
     /// not cast.
     #[arg(long, value_enum, ignore_case = true)]
     dtype: Option<CastTo>,
-    /// The compression of tensors. Trained 32-bit floats hardly compress; quantized and sparse tensors do.
-    #[arg(long, value_parser = compression_parser(), default_value = "none")]
-    compress: Compression,
+    /// The compression of tensors. By default `none`, and `auto` where `publish` writes zTensor. LZ4 and Zstandard
+    /// hardly compress trained floats; `auto` in zTensor compresses their exponents, without a loss.
+    #[arg(long, value_parser = compression_parser())]
+    compress: Option<Compression>,
     /// The digest of each tensor. The default depends on the format.
     #[arg(long, value_parser = digest_parser())]
     digest: Option<DigestAlgorithm>,
@@ -98,6 +99,17 @@ impl ConversionArguments {
         self.format
     }
 
+    /// The options for files that are downloaded by many: in the order in which a model computes, and, in zTensor, as
+    /// small as possible, with digests that detect tampering.
+    pub(super) fn options_to_publish(&self, input: &ModelArguments, format: &'static Format) -> Result<ConvertOptions> {
+        let options = self.options(input, Some(format), TensorOrder::Layers)?.format(Some(format));
+        if format.name != "ztensor" {
+            return Ok(options);
+        }
+        let options = options.compression(self.compress.unwrap_or(Compression::Auto));
+        Ok(options.digest(self.digest.or(Some(DigestAlgorithm::Sha256))))
+    }
+
     /// The options of a conversion of `input` to `format`.
     pub(super) fn options(
         &self,
@@ -109,7 +121,7 @@ impl ConversionArguments {
             .format(self.format)
             .format_version(self.format_version.clone())
             .dtype(self.dtype.map(Dtype::from))
-            .compression(self.compress)
+            .compression(self.compress.unwrap_or_default())
             .digest(self.digest)
             .alignment(self.align)
             .max_shard_bytes(self.shard_size)

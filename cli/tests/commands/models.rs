@@ -27,7 +27,8 @@ const INDEX: &[u8] = br#"{"weight_map":{"a":"x-00001-of-00002.safetensors","b":"
 #[test]
 fn a_published_and_a_downloaded_folder_are_opened_as_the_model_in_them() {
     let folder = Folder::new();
-    for (format, entry) in [("apr", "model.apr"), ("safetensors", "x.safetensors"), ("aero", "x.aero")] {
+    let formats = [("apr", "model.apr"), ("safetensors", "x.safetensors"), ("aero", "x.aero"), ("ztensor", "x.zt")];
+    for (format, entry) in formats {
         let out = format!("out-{format}");
         for seed in [1, 2] {
             let tensors = [("a", "U8", &[3000][..], noise(0, 3000)), ("b", "U8", &[3000][..], noise(seed, 3000))];
@@ -56,6 +57,31 @@ fn a_published_and_a_downloaded_folder_are_opened_as_the_model_in_them() {
 /// The entry: the only document of a published folder.
 fn entry_of(names: &[String]) -> &str {
     names.iter().find(|name| name.ends_with(".json") || *name == "model.apr").unwrap()
+}
+
+#[test]
+fn floats_are_published_compressed_and_other_weights_as_they_are() {
+    let folder = Folder::new();
+    let mut floats = noise(5, 4 * 60_000);
+    floats.chunks_exact_mut(4).for_each(|number| number[3] = 60 + (number[3] & 3));
+    let tensors = [("a", "F32", &[300, 200][..], floats), ("b", "U8", &[3000], noise(0, 3000))];
+    folder.write("floats.safetensors", &safetensors(None, &tensors));
+    let printed = succeed(&folder, &["publish", "floats.safetensors", "floats/"]);
+    assert!(printed.contains("smaller than without compression (0.8"), "{printed}");
+    succeed(&folder, &["diff", "floats.safetensors", "floats/model.zt.index.json", "--no-metadata"]);
+    assert!(succeed(&folder, &["verify", "floats"]).contains("sha256"));
+    let listed = succeed(&folder, &["inspect", "--json", "floats"]);
+    assert!(listed.contains(r#""encoding":"byte_stream_split""#), "{listed}");
+    // A second run has nothing to do, and the next revision has the format of the previous one.
+    assert!(succeed(&folder, &["publish", "floats.safetensors", "floats/"]).contains("0 files sent"));
+    let from = ["publish", "floats.safetensors", "floats/", "--from", "floats/model.zt.index.json"];
+    succeed(&folder, &from);
+
+    folder.write("bytes.safetensors", &model("a", 1));
+    succeed(&folder, &["publish", "bytes.safetensors", "bytes/"]);
+    assert!(folder.path("bytes/model.apr").exists());
+    succeed(&folder, &["publish", "floats.safetensors", "apr/", "--format", "apr"]);
+    assert!(folder.path("apr/model.apr").exists());
 }
 
 #[test]

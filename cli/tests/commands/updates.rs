@@ -39,7 +39,7 @@ impl Model {
 /// A published model, its server, and a folder with the downloaded first revision.
 fn published(folder: &Folder) -> Running {
     Model::new().write(folder, "one.safetensors");
-    succeed(folder, &["publish", "one.safetensors", "site/"]);
+    succeed(folder, &["publish", "one.safetensors", "site/model.apr"]);
     let server = Server::new().mount("/", folder.path("site")).bind("127.0.0.1:0").unwrap().spawn();
     let first = update(folder, &server);
     assert_eq!((first.existing_files, first.copied_bytes), (0, 0));

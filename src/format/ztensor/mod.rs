@@ -36,6 +36,7 @@ pub const FORMAT: Format = Format {
     checksums: &["crc32c", "sha256", "xxh3"],
     parser: Parser {
         zero_padding: parse::zero_padding,
+        has_weight_map: true,
         ..Parser::new(Detection::Magic(&[&v1::MAGIC_0, &v1::MAGIC_1, &v2::MAGIC]), parse::parse).deferred()
     },
     #[cfg(writes)]

@@ -29,7 +29,7 @@ impl<S: ModelSource> RunReader<S> {
         let task = self.batch.task(slot, component)?;
         let digests = task.digests.clone();
         let into = self.batch.take_into(slot);
-        let receiving = if self.reads_side_by_side(wanted, component) {
+        let receiving = if self.reads_side_by_side(wanted, &task) {
             self.side_by_side(reading, component, task, into, name).await?
         } else if self.batch.is_direct(&task) {
             self.fill(reading, wanted, task, into, name).await?

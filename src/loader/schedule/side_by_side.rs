@@ -13,9 +13,12 @@ use crate::source::{Buffer, BufferOf, ModelSource};
 use std::rc::Rc;
 
 impl<S: ModelSource> RunReader<S> {
-    /// Whether the streams of a component are read side by side. Digests of whole files need the bytes in order.
-    pub(crate) fn reads_side_by_side(&self, wanted: &WantedRange<Target>, component: &Component) -> bool {
+    /// Whether the streams of a component are read side by side. Digests of whole files, and of all stored bytes of a
+    /// component, need the bytes in order.
+    pub(crate) fn reads_side_by_side(&self, wanted: &WantedRange<Target>, task: &Task) -> bool {
+        let component = &task.component;
         wanted.range == component.range
+            && !task.needs_order()
             && self.file.reads_side_by_side(component)
             && self.batch.can_be_split(&self.file, self.share.shard)
             && self.share().is_some()

@@ -10,13 +10,13 @@ use super::terminal::inform;
 use super::{Failure, count, one_line, warn};
 use indicatif::DecimalBytes;
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::internals::format::apr;
-use weightstream::internals::write::TensorOrder;
+use weightstream::internals::write::format_of_name;
 use weightstream::{Error, Result};
 use weightstream_publish::check::Server;
-use weightstream_publish::{PublishOptions, Published, Share};
+use weightstream_publish::{PublishOptions, Published, Share, smallest_format};
 
 /// Converts a model, and publishes it in a folder, in S3, Google Cloud Storage or Azure, or on a web server.
 ///
@@ -41,7 +41,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE|FOLDER|URL", required_unless_present = "check")]
     input: Option<OsString>,
     /// A folder, or a URL such as s3://bucket/folder/, gs://…, az://… or https://… (written with PUT). If it ends with
-    /// a file name such as model.apr, this is the entry; otherwise the entry is model.apr in this folder.
+    /// a file name such as model.apr, this is the entry. Otherwise the entry is in this folder: model.zt.index.json for
+    /// a model of floats, which is published as compressed zTensor, and model.apr for other models.
     #[arg(value_name = "DEST", required_unless_present = "check")]
     destination: Option<String>,
     #[command(flatten)]
@@ -87,14 +88,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let Arguments { input, destination, http, conversion, part, merge, from, put_headers, force, .. } = arguments;
     let (input, destination) = (ModelArguments::new(input.unwrap_or_default(), http), destination.unwrap_or_default());
-    let format = conversion.format().unwrap_or(&apr::FORMAT);
+    let model = input.open()?;
+    let named = |place: &str| format_of_name(Path::new(place));
+    let chosen = conversion.format().or_else(|| named(&destination)).or_else(|| from.as_deref().and_then(named));
+    let format = chosen.unwrap_or_else(|| smallest_format(model.input()));
     let options = PublishOptions::default()
-        .with_convert(conversion.options(&input, Some(format), TensorOrder::Layers)?)
+        .with_convert(conversion.options_to_publish(&input, format)?)
         .with_share(part.unwrap_or(if merge { Share::Merge } else { Share::All }))
         .with_previous(from)
         .with_replace_foreign(force)
         .with_headers(put_headers.iter().map(|header| super::model::parse_header(header)).collect::<Result<_>>()?);
-    let model = input.open()?;
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_signals(&interrupted).map_err(Error::from)?;
     let bar = Bar::cancelled_by("publishing", Arc::clone(&interrupted));
@@ -125,6 +128,11 @@ fn report(published: &Published) -> Result<(), Failure> {
     };
     let sent = format!("{} sent ({})", count(*sent_files, "file"), DecimalBytes(*sent_bytes));
     inform(&format!("{what}: {total}, {}; {sent}{existed}", DecimalBytes(bytes)))?;
+    let uncompressed = published.uncompressed_bytes;
+    if entry.is_some() && bytes < uncompressed {
+        let (ratio, saved) = (bytes as f64 / uncompressed as f64, DecimalBytes(uncompressed - bytes));
+        inform(&format!("each download is {saved} smaller than without compression ({ratio:.2})"))?;
+    }
     Ok(())
 }
 

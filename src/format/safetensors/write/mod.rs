@@ -17,6 +17,7 @@ use crate::output::target::{
     CAST, FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile,
     TensorSource,
 };
+use crate::output::weight_map;
 use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
@@ -154,27 +155,12 @@ impl Sharded for SafeTensors {
 }
 
 impl ManifestWriter for SafeTensors {
-    /// `model.safetensors.index.json`, unless `out` already ends with `.json`.
     fn manifest_path(&self, out: &Path) -> PathBuf {
-        if out.extension().is_some_and(|extension| extension == "json") {
-            return out.to_owned();
-        }
-        let mut name = out.as_os_str().to_owned();
-        name.push(".index.json");
-        PathBuf::from(name)
+        weight_map::path(out)
     }
 
-    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard], _: Naming) -> Result<Vec<FinishedFile>> {
-        let mut weight_map = Map::new();
-        let mut total_size = 0;
-        for shard in shards {
-            for tensor in shard.tensors {
-                weight_map.insert(tensor.name.clone(), shard.file.name().into());
-                total_size += byte_length(tensor)?;
-            }
-        }
-        manifest.write_json(&json!({ "metadata": { "total_size": total_size }, "weight_map": weight_map }))?;
-        Ok(vec![manifest.finish()?])
+    fn write_manifest(&self, manifest: PartialFile, shards: &[Shard], _: Naming) -> Result<Vec<FinishedFile>> {
+        weight_map::write(manifest, shards, byte_length)
     }
 }
 

@@ -9,16 +9,19 @@ use crate::codec::digest::Hasher;
 use crate::error::Result;
 use crate::format::ztensor::byte_streams::stream_count;
 use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
-use crate::index::{Component, Digest, Layout, Tensor};
+use crate::index::{Component, Digest, Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::{TensorFile, TensorSource};
+use crate::output::target::{ShardPosition, TensorFile, TensorSource};
 use crate::output::writer::Compression;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A file being written: the blobs in order, then the manifest.
 pub(super) struct ZTensorFile<'a> {
     file: PartialFile,
     target: &'a ZTensor,
+    /// The metadata of the model, in the first of its files.
+    metadata: Cow<'a, Metadata>,
     /// The manifest entry of each tensor as CBOR, by name.
     objects: BTreeMap<String, Vec<u8>>,
     last: StoredTensor,
@@ -37,9 +40,10 @@ enum StoredTensor {
 const MAX_KEPT_BYTES: u64 = 256 << 20;
 
 impl<'a> ZTensorFile<'a> {
-    pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor) -> Result<Self> {
+    pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor, place: ShardPosition) -> Result<Self> {
         file.write(&MAGIC_1)?;
-        Ok(ZTensorFile { file, target, objects: BTreeMap::new(), last: StoredTensor::Components(Vec::new()) })
+        let metadata = if place.number == 0 { Cow::Borrowed(&target.metadata) } else { Cow::default() };
+        Ok(ZTensorFile { file, target, metadata, objects: BTreeMap::new(), last: StoredTensor::Components(Vec::new()) })
     }
 }
 
@@ -71,7 +75,7 @@ impl TensorFile for ZTensorFile<'_> {
 
     fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
         let version = self.target.version;
-        let manifest = manifest::manifest(version, &self.target.metadata, &self.objects)?;
+        let manifest = manifest::manifest(version, &self.metadata, &self.objects)?;
         check_manifest(&manifest, self.file.position())?;
         self.file.write(&manifest)?;
         self.file.write(&(manifest.len() as u64).to_le_bytes())?;

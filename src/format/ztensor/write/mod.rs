@@ -16,6 +16,7 @@
 mod byte_streams;
 mod file;
 mod manifest;
+mod shards;
 mod target;
 mod version;
 mod zstd;
@@ -27,7 +28,7 @@ pub(super) const WRITER: Writer = Writer {
     compressions: &[Compression::Zstd],
     digests: &[DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256],
     alignments: &[64, 128, 256, 512, 1024, 2048, 4096],
-    shards: false,
+    shards: true,
     versions: version::Version::NAMES,
     metadata_first: false,
     vocabulary: false,

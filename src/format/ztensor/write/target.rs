@@ -9,7 +9,7 @@ use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::origin::Changes;
-use crate::output::target::{ShardPosition, Target, TensorFile};
+use crate::output::target::{ShardPosition, Sharded, Target, TensorFile};
 use crate::output::writer::{Compression, DigestAlgorithm, Settings};
 
 /// The format with the options of the caller.
@@ -62,7 +62,16 @@ impl Target for ZTensor {
         }
     }
 
-    fn begin<'a>(&'a self, file: PartialFile, _: &'a [Tensor], _: ShardPosition) -> Result<Box<dyn TensorFile + 'a>> {
-        Ok(Box::new(ZTensorFile::begin(file, self)?))
+    fn begin<'a>(
+        &'a self,
+        file: PartialFile,
+        _: &'a [Tensor],
+        place: ShardPosition,
+    ) -> Result<Box<dyn TensorFile + 'a>> {
+        Ok(Box::new(ZTensorFile::begin(file, self, place)?))
+    }
+
+    fn sharded(&self) -> Option<&dyn Sharded> {
+        Some(self)
     }
 }

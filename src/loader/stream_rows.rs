@@ -90,5 +90,5 @@ impl<S: ModelSource> Loader<S> {
 fn distrust_frames<S: ModelSource>(file: &ModelFile<S>, tensor: &Tensor) -> bool {
     let streams = tensor.components.iter().filter_map(|component| component.streams());
     let stated = streams.flat_map(|streams| streams.iter()).map(|stream| file.blocks.distrust(&stream.to_component()));
-    stated.fold(false, |any, stated| any || stated)
+    stated.filter(|is_stated| *is_stated).count() > 0 // of all streams
 }

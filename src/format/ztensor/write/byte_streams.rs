@@ -13,8 +13,11 @@ const LEVEL: i32 = 1;
 /// The frames of a stream that are compressed at once, on all cores.
 const BATCH_FRAMES: usize = 4;
 
-/// One batch in as many is also compressed without splitting it, to see whether that is smaller.
+/// The start of one batch in as many is also compressed without splitting it, to see whether that is smaller.
 const SAMPLE_INTERVAL: usize = 16;
+
+/// The length of this start.
+const SAMPLE_BYTES: usize = 128 << 10;
 
 /// The streams of one tensor, compressed and in memory.
 pub(super) struct StreamEncoder {
@@ -79,11 +82,12 @@ impl StreamEncoder {
         if count == 0 {
             return Ok(());
         }
-        let mut split_bytes = vec![0; count * self.width];
-        let mut streams: Vec<_> = split_bytes.chunks_mut(count).collect();
-        if streams.len() != self.width || !split(&self.pending, &mut streams) {
-            return Err(Error::new(ErrorKind::Internal, "a tensor is not a whole number of elements"));
+        if self.batches.is_multiple_of(SAMPLE_INTERVAL) {
+            let start = self.pending.get(..SAMPLE_BYTES).unwrap_or(&self.pending);
+            self.sample.add(start, self.width)?;
         }
+        let bytes = split_bytes(&self.pending, self.width)?;
+        let streams: Vec<_> = bytes.chunks(count).collect();
         let streams = streams.get(self.kept.clone()).unwrap_or_default();
         let frames = streams.iter().flat_map(|stream| stream.chunks(FRAME_BYTES as usize)).collect::<Vec<_>>();
         let frames = frames.into_par_iter().map_init(
@@ -91,14 +95,6 @@ impl StreamEncoder {
             |encoder, frame| encoder.as_mut().map_err(|e| e.clone())?.encode(frame),
         );
         let frames = frames.collect::<Result<Vec<_>>>()?;
-        if self.batches.is_multiple_of(SAMPLE_INTERVAL) && self.kept.len() == self.width {
-            self.sample.split += frames.iter().map(|frame| frame.stored.len()).sum::<usize>();
-            let plain = self.pending.par_chunks(FRAME_BYTES as usize).map_init(
-                || FrameEncoder::new(PLAIN_LEVEL),
-                |encoder, frame| Ok(encoder.as_mut().map_err(|e| e.clone())?.encode(frame)?.stored.len()),
-            );
-            self.sample.plain += plain.sum::<Result<usize>>()?;
-        }
         let per_stream = count.div_ceil(FRAME_BYTES as usize);
         let mut frames = frames.into_iter();
         for stream in &mut self.streams {
@@ -107,6 +103,28 @@ impl StreamEncoder {
         self.batches += 1;
         self.pending.clear();
         Ok(())
+    }
+}
+
+impl Sample {
+    /// Adds the sizes of these elements.
+    fn add(&mut self, elements: &[u8], width: usize) -> Result<()> {
+        let mut encoder = FrameEncoder::new(LEVEL)?;
+        for stream in split_bytes(elements, width)?.chunks(elements.len() / width) {
+            self.split += encoder.encode(stream)?.stored.len().min(stream.len());
+        }
+        self.plain += FrameEncoder::new(PLAIN_LEVEL)?.encode(elements)?.stored.len();
+        Ok(())
+    }
+}
+
+/// The streams of the elements, one after another.
+fn split_bytes(elements: &[u8], width: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; elements.len()];
+    let mut streams: Vec<_> = bytes.chunks_mut((elements.len() / width).max(1)).collect();
+    match streams.len() == width && split(elements, &mut streams) {
+        true => Ok(bytes),
+        false => Err(Error::new(ErrorKind::Internal, "a tensor is not a whole number of elements")),
     }
 }
 

@@ -299,15 +299,33 @@ fn tensors_begin_at_the_requested_alignment() {
 }
 
 #[test]
+fn a_model_in_several_files_has_an_index() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &varied());
+    let before = folder.open("m.safetensors");
+    for compression in [Compression::None, Compression::Auto] {
+        let metadata = serde_json::Map::from_iter([("key".to_owned(), json!([1]))]);
+        let options = compressed(compression).max_shard_bytes(Some(4000)).metadata(metadata);
+        folder.convert("m.safetensors", "m.zt", &options).unwrap();
+        let after = folder.open("m.zt.index.json");
+        assert!(after.files().count() > 2);
+        assert_eq!(after.metadata().format, "ztensor");
+        assert_eq!(after.metadata().metadata["key"], json!([1]));
+        assert_eq!(content(&after), content(&before));
+        for (path, length) in after.files() {
+            assert!(length <= 4000 || after.tensors().iter().any(|tensor| tensor.stored_length() > 3000), "{path}");
+        }
+        after.verify(&()).unwrap();
+    }
+}
+
+#[test]
 fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
-    for wrong in [
-        compressed(Compression::Lz4),
-        options().digest(Some(DigestAlgorithm::Blake3)),
-        options().alignment(Some(32)),
-        options().max_shard_bytes(Some(1000)),
-    ] {
+    for wrong in
+        [compressed(Compression::Lz4), options().digest(Some(DigestAlgorithm::Blake3)), options().alignment(Some(32))]
+    {
         let error = folder.convert("m.safetensors", "m.zt", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
     }

@@ -11,6 +11,7 @@ use crate::loader::transfer::streams::StreamReaders;
 use crate::loader::transfer::truncated::truncated_error;
 use crate::pipeline::{Extent, Finished, Pipeline, StoredChunk, Task, expected_digests};
 use crate::source::{Buffer, BufferOf, ModelSource};
+use futures::FutureExt;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -65,7 +66,8 @@ impl<S: ModelSource> PreparedComponent<S> {
         let WantedComponent { tensor, component, range } = of;
         let mut extent = range.map_or_else(|| Extent::whole(component), |wanted| Extent::of(component, wanted));
         if let Some(streams) = component.streams().filter(|_| !extent.is_whole && !file.comes_from_start()) {
-            let (part, start) = file.stream_span(component, streams, &extent.wanted).await?;
+            // Boxed, because it is deferred: only a deferred format has streams.
+            let (part, start) = file.stream_span(component, streams, &extent.wanted).boxed_local().await?;
             let wanted = extent.wanted.start - start..extent.wanted.end - start;
             let extent = Extent { is_whole: false, wanted, ..Extent::whole(&part) };
             return PreparedComponent::of_part(file, tensor, &part, extent, start);
@@ -124,8 +126,8 @@ impl<S: ModelSource> PreparedComponent<S> {
         let position = self.extent.wanted.start;
         let is_part = self.span_start.is_some();
         let needs_order = reading.has_tap() || self.task.needs_order();
-        let apart = is_part || (!needs_order && self.file.reads_side_by_side(&self.task.component));
-        let streams = self.task.component.streams().filter(|_| apart);
+        let apart = || is_part || (!needs_order && self.file.reads_side_by_side(&self.task.component));
+        let streams = self.task.component.streams().filter(|_| apart());
         let streams = streams.map(|streams| StreamReaders::new(&self.file, streams, &reading));
         let (arrived, untaken, verified) = (None, (Vec::new(), 0), None);
         ComponentReader { prepared: self, reading, streams, arrived, position, untaken, verified }
@@ -269,7 +271,7 @@ impl<S: ModelSource> ComponentReader<S> {
     /// The next stored bytes; `None` at the end.
     async fn next_chunk(&mut self) -> Result<Option<StoredChunk<BufferOf<S>>>> {
         if let Some(streams) = &mut self.streams {
-            return streams.chunk(self.reading.take_chunk()).await;
+            return streams.chunk(self.reading.take_chunk()).boxed_local().await;
         }
         let (at, end) = (self.reading.position, self.prepared.stored.end);
         if at >= end {

@@ -96,8 +96,9 @@ impl<S: ModelSource> Loader<S> {
             let planned = self.plan(tensor, None, request.into, form)?;
             return self.load_planned(planned, observer).await;
         };
-        if self.has_stream_rows(&tensor)? {
-            return self.load_stream_rows(&tensor, &rows, request.into, form, &*observer).await;
+        if tensor.components.iter().any(|component| component.streams().is_some()) && self.reads_parts_of(&tensor)? {
+            // Boxed, because it is deferred: only a deferred format has streams.
+            return self.load_stream_rows(&tensor, &rows, request.into, form, &*observer).boxed_local().await;
         }
         let mut into = request.into;
         loop {

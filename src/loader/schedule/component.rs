@@ -29,8 +29,9 @@ impl<S: ModelSource> RunReader<S> {
         let task = self.batch.task(slot, component)?;
         let digests = task.digests.clone();
         let into = self.batch.take_into(slot);
-        let receiving = if self.reads_side_by_side(wanted, &task) {
-            self.side_by_side(reading, component, task, into, name).await?
+        // Boxed, because it is deferred: only a deferred format has streams.
+        let receiving = if component.streams().is_some() && self.reads_side_by_side(wanted, &task) {
+            self.side_by_side(reading, component, task, into, name).boxed_local().await?
         } else if self.batch.is_direct(&task) {
             self.fill(reading, wanted, task, into, name).await?
         } else if let Some(work) = self.start_offload(&task, into.as_ref()) {

@@ -15,6 +15,7 @@ use std::rc::Rc;
 impl<S: ModelSource> RunReader<S> {
     /// Whether the streams of a component are read side by side. Digests of whole files, and of all stored bytes of a
     /// component, need the bytes in order.
+    #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, wanted: &WantedRange<Target>, task: &Task) -> bool {
         let component = &task.component;
         wanted.range == component.range

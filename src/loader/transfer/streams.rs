@@ -24,6 +24,7 @@ pub(crate) struct StreamReaders<S: Source> {
 
 impl<S: Source> ModelFile<S> {
     /// Whether the streams of a component are read side by side: several responses must be of one version of the file.
+    #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, component: &Component) -> bool {
         let kept_bytes = component.streams().map_or(0, ByteStreams::kept_bytes);
         kept_bytes > MAX_KEPT_BYTES && self.proves_version() && !self.comes_from_start() && !self.must_overlap()
@@ -76,6 +77,7 @@ impl<S: Source> ModelFile<S> {
 
 impl<S: Source> StreamReaders<S> {
     /// Starts to read the streams of a component, like another reader of the file. Requests nothing yet.
+    #[inline(never)] // like the one above
     pub(crate) fn new(file: &Rc<ModelFile<S>>, streams: &ByteStreams, like: &RangeReader<S>) -> Self {
         let start = |range: &Range<u64>| {
             let mut reading = file.start(range.clone(), Rc::new(Cell::new(range.end)));

@@ -10,8 +10,8 @@ pub enum Code {
     Formats,
     /// The persistent cache: its client, its worker and cached sources.
     Cache,
-    /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, repositories
-    /// on a hub, signed models, and the choice of a model among several files.
+    /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, rows of
+    /// tensors with streams, repositories on a hub, signed models, and the choice of a model among several files.
     Extras,
     /// The parsers of manifests.
     Manifests,

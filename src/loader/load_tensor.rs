@@ -1,5 +1,6 @@
 //! Loads one tensor, with priority over prefetching.
 
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::report_all;
@@ -96,8 +97,11 @@ impl<S: ModelSource> Loader<S> {
             let planned = self.plan(tensor, None, request.into, form)?;
             return self.load_planned(planned, observer).await;
         };
-        if tensor.components.iter().any(|component| component.streams().is_some()) && self.reads_parts_of(&tensor)? {
-            // Boxed, because it is deferred: only a deferred format has streams.
+        let has_streams = tensor.components.iter().any(|component| component.streams().is_some());
+        // A file that comes from its start is read like one without streams.
+        if has_streams && !self.file_of(&tensor)?.comes_from_start() {
+            self.file_of(&tensor)?.source.host().load_code(Code::Extras).await?;
+            // Boxed, because it is deferred.
             return self.load_stream_rows(&tensor, &rows, request.into, form, &*observer).boxed_local().await;
         }
         let mut into = request.into;

@@ -15,13 +15,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl<S: ModelSource> Loader<S> {
-    /// Whether rows of a tensor with streams are loaded by [`Loader::load_stream_rows`]. A file that comes from its
-    /// start is read like one without streams.
-    #[inline(never)] // so that it can be in another part of the npm package's module
-    pub(super) fn reads_parts_of(&self, tensor: &Tensor) -> Result<bool> {
-        Ok(!self.file_of(tensor)?.comes_from_start())
-    }
-
     /// Loads rows of a tensor with streams.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The contents of a file as a tool lists them, in the format of `weightstream inspect --json --sha256`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -30,14 +30,22 @@ pub struct Tensor {
     components: Vec<Component>,
     /// `None` if the tool does not list them.
     pub attributes: Option<Map<String, Value>>,
+    /// How the only component is stored. `None` if the tool does not list it.
+    encoding: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Component {
     role: String,
     dtype: String,
+    /// Empty if no contents were read.
+    #[serde(default)]
     sha256: String,
 }
+
+/// The layout of zTensor whose tensors are split into streams of bytes. For tools that join the streams, it is the
+/// encoding of a dense tensor.
+const SPLIT: &str = "byte_stream_split";
 
 /// Keys that describe how a model is divided into files. A conversion leaves them out.
 const OF_FILES: [&str; 4] = ["sharding", "split.count", "split.no", "split.tensors.count"];
@@ -55,6 +63,10 @@ impl Tensor {
 
     pub fn is_dense(&self) -> bool {
         self.layout.is_none()
+    }
+
+    fn is_joined(&self) -> bool {
+        self.encoding.as_deref() == Some(SPLIT)
     }
 }
 
@@ -83,8 +95,37 @@ impl Listing {
         self.tensors.iter_mut().for_each(|tensor| tensor.attributes = None);
     }
 
-    /// Fails with a list of differences unless `found` has exactly these tensors and at least these metadata and
-    /// attributes.
+    /// Removes the encodings of all tensors, which a conversion changes.
+    pub fn remove_encodings(&mut self) {
+        self.tensors.iter_mut().for_each(|tensor| tensor.encoding = None);
+    }
+
+    /// The names of the tensors whose streams of bytes the tool joined.
+    pub fn joined(&self) -> BTreeSet<&str> {
+        self.tensors.iter().filter(|tensor| tensor.is_joined()).map(|tensor| &*tensor.name).collect()
+    }
+
+    /// Removes the tensors whose streams the tool that `found` them does not join, from both lists. Returns their
+    /// number. Fails if the tool lists a tensor that is `split` as something else, or another one as streams.
+    pub fn remove_unjoined(&mut self, found: &mut Listing, split: &BTreeSet<&str>) -> Result<usize> {
+        let mut unjoined = BTreeSet::new();
+        for tensor in &found.tensors {
+            let (name, is_unjoined) = (&tensor.name, tensor.layout.as_deref() == Some(SPLIT));
+            ensure!(split.contains(&**name) == (is_unjoined || tensor.is_joined()), "the layout of {name:?} is wrong");
+            if is_unjoined {
+                let shape = self.tensors.iter().find(|expected| expected.name == *name).map(|expected| &expected.shape);
+                ensure!(shape == Some(&tensor.shape), "the shape of {name:?} is {:?}", tensor.shape);
+                unjoined.insert(name.clone());
+            }
+        }
+        for listing in [self, found] {
+            listing.tensors.retain(|tensor| !unjoined.contains(&tensor.name));
+        }
+        Ok(unjoined.len())
+    }
+
+    /// Fails with a list of differences unless `found` has exactly these tensors and at least these metadata,
+    /// attributes and encodings.
     pub fn ensure_same(&self, found: &Listing) -> Result<()> {
         let mut differences = Vec::new();
         let by_name = |listing: &Listing| -> BTreeMap<String, Tensor> {
@@ -106,6 +147,7 @@ impl Listing {
                         // One of the tools does not list attributes.
                         (_, expected) => expected.clone(),
                     };
+                    found.encoding.take_if(|_| expected.encoding.is_none());
                     if found != *expected {
                         differences.push(format!("{found:?}\n    instead of {expected:?}"));
                     }

@@ -1,5 +1,6 @@
 //! The formats' own tools, from their package registries. For each tool, a small program in `tests/interop/` writes
-//! files of random tensors with it and lists the contents of files that it reads.
+//! files of random tensors with it and lists the contents of files that it reads. One program implements a layout that
+//! no tool has.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,7 +24,7 @@ const BUILD_LIMIT: Duration = Duration::from_secs(1500);
 pub struct Peer {
     /// The format of the tool.
     pub format: &'static str,
-    /// The name of the tool's package.
+    /// The name of the tool's package, or what the program of the tests consists of.
     pub package: &'static str,
     origin: Origin,
     pub reads: Reads,
@@ -35,6 +36,8 @@ enum Origin {
     Crate,
     /// PyPI, with the program that uses the package.
     PyPi { version: &'static str, program: &'static str },
+    /// A program of the tests, which uses only packages that are no tools of the format.
+    Tests { program: &'static str },
 }
 
 /// Which files written by weightstream a tool can read.
@@ -101,6 +104,12 @@ pub const PEERS: &[Peer] = &[
         reads: Reads::Format { target: &targets::ZTENSOR, cannot: |_| None },
     },
     Peer {
+        format: "ztensor",
+        package: "cbor2, numpy and zstandard",
+        origin: Origin::Tests { program: "peer_byte_streams.py" },
+        reads: Reads::Format { target: &targets::ZTENSOR_SPLIT, cannot: |_| None },
+    },
+    Peer {
         format: "safetensors",
         package: "safetensors",
         origin: Origin::PyPi { version: "0.8.0", program: "peer_safetensors.py" },
@@ -131,6 +140,7 @@ impl Peer {
                 format!("{} {}", self.package, cargo_tools::locked_version(&peers(project), self.package)?)
             }
             Origin::PyPi { version, .. } => format!("PyPI {} {version}", self.package),
+            Origin::Tests { .. } => self.package.to_owned(),
         })
     }
 
@@ -141,14 +151,13 @@ impl Peer {
                 Ok(Program::Binary(crates(project)?.join(program_name(&format!("peer-{}", self.package)))))
             }
             Origin::PyPi { version, program } => {
-                let folder = project.root.join("tests/interop/python");
                 let python = python::ready()?;
                 let package = format!("{}=={version}", self.package);
                 let name = format!("{}-{version}", self.package);
                 let own = python.installed(project, &name, &[OsStr::new(&package)])?;
-                let shared = support(project, &python, &folder.join("requirements.txt"))?;
-                Ok(Program::Python { python, script: folder.join(program), packages: vec![own, shared] })
+                python_program(project, python, program, vec![own])
             }
+            Origin::Tests { program } => python_program(project, python::ready()?, program, Vec::new()),
         }
     }
 }
@@ -198,6 +207,13 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// A program in `tests/interop/python`, which uses these packages and those that all programs share.
+fn python_program(project: &Project, python: Python, program: &str, mut packages: Vec<PathBuf>) -> Result<Program> {
+    let folder = project.root.join("tests/interop/python");
+    packages.push(support(project, &python, &folder.join("requirements.txt"))?);
+    Ok(Program::Python { python, script: folder.join(program), packages })
 }
 
 /// The folder with the dependencies of the packages.

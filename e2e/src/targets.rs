@@ -78,6 +78,16 @@ pub const ZTENSOR: Target = Target {
     ],
 };
 
+/// zTensor with tensors that are split into streams of bytes.
+pub const ZTENSOR_SPLIT: Target = Target {
+    options: &[
+        &["--compress", "auto"],
+        &["--compress", "auto", "--digest", "sha256"],
+        &["--compress", "auto", "--digest", "none", "--align", "4096"],
+    ],
+    ..ZTENSOR
+};
+
 pub const ZTENSOR_1_0: Target = Target {
     format: "ztensor",
     holds: |tensor| {

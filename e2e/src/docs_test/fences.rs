@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Script {
         is_run: bool,
     },
-    /// A part of this file in `tests/package`.
+    /// A part of this file in `tests/package`, or in `tests/interop/python` for Python.
     Copy(String),
     Unchecked,
 }
@@ -81,7 +81,7 @@ fn kind(info: &str) -> Result<Kind> {
         Some((_, path)) => Ok(Kind::Copy(path.to_owned())),
         None if UNCHECKED.contains(&info) => Ok(Kind::Unchecked),
         None => bail!(
-            "the test does not know the language {info:?}: use js, {}, or a language with a file of tests/package",
+            "the test does not know the language {info:?}: use js, {}, or a language with a file of another test",
             UNCHECKED.join(", ")
         ),
     }

@@ -30,8 +30,7 @@ pub fn run(project: &Project) -> Result<()> {
             match &fence.kind {
                 Kind::Script { .. } => {}
                 Kind::Copy(path) => {
-                    is_copy(&project.root.join("tests/package"), path, fence)
-                        .with_context(|| format!("{page}:{}", fence.line))?;
+                    is_copy(&project.root, path, fence).with_context(|| format!("{page}:{}", fence.line))?;
                     copies += 1;
                 }
                 Kind::Unchecked => unchecked += 1,
@@ -53,9 +52,7 @@ pub fn run(project: &Project) -> Result<()> {
     for Example { page, line, .. } in not_run {
         println!("    {page}:{line}");
     }
-    println!(
-        "{copies} code blocks are parts of files of tests/package; {unchecked} of other languages are not checked"
-    );
+    println!("{copies} code blocks are parts of files of other tests; {unchecked} of other languages are not checked");
     Ok(())
 }
 
@@ -68,20 +65,20 @@ fn pages(root: &Path) -> Result<Vec<String>> {
 /// What a code block has instead of lines that it leaves out.
 const ELLIPSIS: &str = "// …";
 
-/// Checks that the lines of a code block follow each other in a file that the test of the package uses, except at an
-/// ellipsis.
-fn is_copy(folder: &Path, path: &str, fence: &Fence) -> Result<()> {
-    let file = fs::read_to_string(folder.join(path)).with_context(|| format!("tests/package/{path}"))?;
-    let lines: Vec<_> = file.lines().map(str::trim).collect();
-    let code: Vec<_> = fence.code.iter().map(|line| line.trim()).collect();
+/// Checks that the lines of a code block follow each other in a file that another test uses, except at an ellipsis: the
+/// interoperability test for Python, and the test of the package for other languages.
+fn is_copy(root: &Path, path: &str, fence: &Fence) -> Result<()> {
+    let is_python = path.ends_with(".py");
+    let path = format!("{}/{path}", if is_python { "tests/interop/python" } else { "tests/package" });
+    let file = fs::read_to_string(root.join(&path)).with_context(|| path.clone())?;
+    let trimmed = if is_python { str::trim_end } else { str::trim };
+    let lines: Vec<_> = file.lines().map(trimmed).collect();
+    let code: Vec<_> = fence.code.iter().map(|line| trimmed(line)).collect();
     let mut rest = lines.as_slice();
     for part in code.split(|line| *line == ELLIPSIS).filter(|part| !part.is_empty()) {
         let at = rest.windows(part.len()).position(|lines| lines == part);
         rest = at.and_then(|at| rest.get(at + part.len()..)).with_context(|| {
-            format!(
-                "tests/package/{path}, which the test of the package uses, does not have these lines: {}",
-                part.join("\n")
-            )
+            format!("{path}, which another test uses, does not have these lines: {}", part.join("\n"))
         })?;
     }
     Ok(())

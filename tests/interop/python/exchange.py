@@ -18,23 +18,30 @@ from pathlib import Path
 # The dtypes that are not block-quantized, with the number of bytes of an element.
 PLAIN = dict(F64=8, F32=4, F16=2, BF16=2, BOOL=1, I64=8, I32=4, I16=2, I8=1, U64=8, U32=4, U16=2, U8=1)
 
+# The logical types of zTensor 1.2, and weightstream's names for them.
+LOGICAL = dict(
+    f8_e4m3fn="F8_E4M3", f8_e5m2="F8_E5M2", f8_e4m3fnuz="F8_E4M3FNUZ", f8_e5m2fnuz="F8_E5M2FNUZ", f8_e8m0="F8_E8M0",
+    f4_e2m1="F4", complex64="C64", complex128="C128",
+)  # fmt: skip
+
 # Characters of every length in UTF-8, characters that JSON must escape, a combining one, and right-to-left ones.
 LETTERS = 'aB.09_/ "\\\x7f\u00e9e\u0301\u0416\u05d0\u0639\u5c42\uff21\U0001f980\U00020000'
 
 
 @dataclass
 class Tensor:
-    """A dense tensor with little-endian bytes; `attributes` is None if the tool does not report them."""
+    """A dense tensor with little-endian bytes; `attributes` or `encoding` is None if the tool does not report it."""
 
     name: str
     dtype: str
     shape: list
     data: bytes
     attributes: dict | None = None
+    encoding: str | None = None
 
     def to_json(self):
         json_fields = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
-        return {**json_fields, "sha256": sha256(self.data)}
+        return {**json_fields, "encoding": self.encoding, "sha256": sha256(self.data)}
 
 
 @dataclass

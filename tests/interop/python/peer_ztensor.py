@@ -4,13 +4,8 @@ import exchange
 import numpy
 import ztensor
 from arrays import array, name_of
-from exchange import PLAIN, Parts, Tensor
+from exchange import LOGICAL, PLAIN, Parts, Tensor
 
-# The logical types of the package, and weightstream's names for them.
-LOGICAL = dict(
-    f8_e4m3fn="F8_E4M3", f8_e5m2="F8_E5M2", f8_e4m3fnuz="F8_E4M3FNUZ", f8_e5m2fnuz="F8_E5M2FNUZ", f8_e8m0="F8_E8M0",
-    f4_e2m1="F4", complex64="C64", complex128="C128",
-)  # fmt: skip
 CHECKSUMS = ["none", "crc32c", "sha256"]
 
 

@@ -6,6 +6,9 @@ import ztensor
 from arrays import array, name_of
 from exchange import PLAIN, Parts, Tensor
 
+# The components of indices of the sparse layouts.
+ROLES = dict(sparse_csr=["indices", "indptr"], sparse_coo=["coords"])
+
 
 def write(noise, folder):
     dense, sparse, empty = folder / "dense.zt", folder / "sparse.zt", folder / "empty.zt"
@@ -52,7 +55,11 @@ def read(file):
 
 
 def one(reader, metadata):
-    name, dtype, shape = metadata.name, name_of(metadata.dtype), list(metadata.shape)
+    name, shape = metadata.name, list(metadata.shape)
+    if metadata.layout not in ("dense", *ROLES):
+        # Listed only: the package can read neither the tensor nor its components.
+        return Parts(name, metadata.dtype_str, shape, metadata.layout, [])
+    dtype = name_of(metadata.dtype)
     if metadata.layout == "dense":
         return Tensor(name, dtype, shape, reader.read_tensor(name).tobytes())
 
@@ -61,8 +68,8 @@ def one(reader, metadata):
         found, _ = reader._read_component(name, role, lambda: numpy.dtype("uint8"))
         return role, role_dtype, found.tobytes()
 
-    roles = dict(sparse_csr=["indices", "indptr"], sparse_coo=["coords"])[metadata.layout]
-    return Parts(name, dtype, shape, metadata.layout, [part("values", dtype), *(part(role, "U64") for role in roles)])
+    parts = [part("values", dtype), *(part(role, "U64") for role in ROLES[metadata.layout])]
+    return Parts(name, dtype, shape, metadata.layout, parts)
 
 
 exchange.run(write, read)

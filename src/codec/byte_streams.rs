@@ -1,9 +1,9 @@
 //! Joins the streams of [`Encoding::ByteStreamSplit`](crate::index::Encoding::ByteStreamSplit) incrementally.
 //!
-//! The streams of a component follow each other in the file, and a number needs a byte of each. If the bytes come in the
-//! order of the file, those of the streams that come first are kept, as they are stored, until those of the last one
-//! arrive. Writers store the streams with the least bytes first. Of a large component, the streams are read side by
-//! side, and hardly anything is kept.
+//! The streams of a component follow each other in the file, and a number needs a byte of each. If the bytes come in
+//! the order of the file, those of the streams that come first are kept, as they are stored, until those of the last
+//! one arrive. Writers store the streams with the least bytes first. Of a large component, the streams are read side
+//! by side, and hardly anything is kept.
 
 use super::digest::{self, Hasher};
 use super::zstd::{DecodedLength, Zstd};
@@ -115,11 +115,15 @@ impl Joiner {
             return Err(malformed("its streams are incomplete"));
         }
         self.streams.iter().filter_map(|stream| stream.decoder.as_ref()).try_for_each(|decoder| decoder.finish())?;
-        Ok(self.verified)
+        let mut verified = self.verified;
+        for (stated, hasher) in self.streams.iter().filter_map(|stream| stream.digest.clone()) {
+            verified = Some(digest::compare(hasher.finish(), stated)?); // of a stream without bytes
+        }
+        Ok(verified)
     }
 
-    /// Keeps stored bytes of the stream at the current position, or skips padding. Returns the number of bytes that were
-    /// used.
+    /// Keeps stored bytes of the stream at the current position, or skips padding. Returns the number of bytes that
+    /// were used.
     fn take(&mut self, input: &[u8]) -> Result<usize> {
         let at = self.position;
         let up_to = |end: u64| input.get(..usize::try_from(end - at).unwrap_or(usize::MAX)).unwrap_or(input);

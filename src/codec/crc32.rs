@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Whether the target has vector but no CRC instructions.
+const HAS_ONLY_VECTORS: bool = cfg!(all(web, target_feature = "simd128"));
+
 /// Returns the CRC-32/IEEE of `bytes`.
 pub fn checksum(bytes: &[u8]) -> u32 {
     append(0, bytes)
@@ -10,17 +13,13 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 
 /// Updates the CRC-32/IEEE `crc` with `bytes`.
 pub fn append(crc: u32, bytes: &[u8]) -> u32 {
-    if super::HAS_ONLY_VECTORS { weightstream_kernels::crc::crc32(crc, bytes) } else { append_by_table(crc, bytes) }
+    if HAS_ONLY_VECTORS { weightstream_kernels::crc::crc32(crc, bytes) } else { append_by_table(crc, bytes) }
 }
 
 /// Updates the CRC-32C `crc` with `bytes`.
 #[cfg(feature = "crc32c")]
 pub fn append_castagnoli(crc: u32, bytes: &[u8]) -> u32 {
-    if super::HAS_ONLY_VECTORS {
-        weightstream_kernels::crc::crc32c(crc, bytes)
-    } else {
-        crc32c::crc32c_append(crc, bytes)
-    }
+    if HAS_ONLY_VECTORS { weightstream_kernels::crc::crc32c(crc, bytes) } else { crc32c::crc32c_append(crc, bytes) }
 }
 
 /// Like [`append`], with `crc32fast`: it uses CRC instructions of the processor if available, else tables.

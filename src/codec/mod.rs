@@ -24,9 +24,6 @@ use crate::algorithm::Algorithm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, Component, ComponentDigest, Encoding};
 
-/// Whether the target has vector but no CRC instructions.
-const HAS_ONLY_VECTORS: bool = cfg!(all(web, target_feature = "simd128"));
-
 /// The maximum input that [`Decoder::push_some`] consumes for encodings that do not change the length.
 const MAX_PIECE_BYTES: usize = 64 << 10;
 
@@ -96,7 +93,8 @@ impl Decoder {
         }
     }
 
-    /// Like [`Decoder::push`], for bytes at the offset `at` of the file, of one of the streams that are read side by side.
+    /// Like [`Decoder::push`], for bytes at the offset `at` of the file, of one of the streams that are read side by
+    /// side.
     ///
     /// # Errors
     /// As for [`Decoder::push`].
@@ -104,7 +102,10 @@ impl Decoder {
         match self {
             #[cfg(feature = "ztensor")]
             Decoder::ByteStreams(decoder) => decoder.push_at(at, input, emit),
-            _ => Err(Error::new(ErrorKind::Internal, format!("the encoding has no streams (offset {at})"))),
+            _ => {
+                let _ = (input, emit);
+                Err(Error::new(ErrorKind::Internal, format!("the encoding has no streams (offset {at})")))
+            }
         }
     }
 

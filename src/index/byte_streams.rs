@@ -1,9 +1,7 @@
 //! The streams of a component whose numbers are stored byte by byte: see
 //! [`Encoding::ByteStreamSplit`](super::Encoding::ByteStreamSplit).
 
-use super::{Component, ComponentDigest, DigestedBytes, Encoding};
 use crate::digest::Digest;
-use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
 use crate::sorting::sort;
 use std::ops::Range;
@@ -34,17 +32,6 @@ pub struct ByteStream {
 const MAX_GAP_BYTES: u64 = 4096;
 
 impl ByteStream {
-    /// The stream as a component of bytes.
-    pub(crate) fn to_component(&self) -> Component {
-        Component {
-            #[cfg(feature = "zstd")]
-            encoding: if self.is_zstd { Encoding::Zstd } else { Encoding::Raw },
-            decoded_length: Some(self.decoded_length),
-            digest: self.digest.map(|digest| ComponentDigest { digest, over: DigestedBytes::Stored }),
-            ..Component::raw(Dtype::U8, self.range.clone())
-        }
-    }
-
     /// The number of stored bytes.
     pub fn stored_length(&self) -> u64 {
         self.range.end - self.range.start

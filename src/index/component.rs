@@ -1,7 +1,7 @@
 //! Components: the ranges of files that tensors are made of.
 
 use super::values::ValueRule;
-use super::{ByteStreams, ComponentDigest, DigestedBytes};
+use super::{ByteStream, ByteStreams, ComponentDigest, DigestedBytes};
 use crate::dtype::Dtype;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -127,6 +127,20 @@ impl Component {
         match &self.streams {
             Some(streams) => streams.iter().map(|stream| stream.range.clone()).collect(),
             None => vec![self.range.clone()],
+        }
+    }
+
+    /// A stream as a component of bytes.
+    pub(crate) fn of_stream(stream: &ByteStream) -> Self {
+        Component {
+            encoding: match stream.is_zstd {
+                #[cfg(feature = "zstd")]
+                true => Encoding::Zstd,
+                _ => Encoding::Raw,
+            },
+            decoded_length: Some(stream.decoded_length),
+            digest: stream.digest.map(|digest| ComponentDigest { digest, over: DigestedBytes::Stored }),
+            ..Component::raw(Dtype::U8, stream.range.clone())
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::{ErrorKind, Result};
-use crate::index::{Layout, Tensor};
+use crate::index::{Component, Layout, Tensor};
 use crate::loader::component_reader::{PreparedComponent, WantedComponent};
 use crate::loader::schedule::planned::Form;
 use crate::loader::schedule::rows::Rows;
@@ -82,6 +82,7 @@ impl<S: ModelSource> Loader<S> {
 /// Ignores from now on what the file states about the frames of the streams. Returns whether it states anything.
 fn distrust_frames<S: ModelSource>(file: &ModelFile<S>, tensor: &Tensor) -> bool {
     let streams = tensor.components.iter().filter_map(|component| component.streams());
-    let stated = streams.flat_map(|streams| streams.iter()).map(|stream| file.blocks.distrust(&stream.to_component()));
+    let stated =
+        streams.flat_map(|streams| streams.iter()).map(|stream| file.blocks.distrust(&Component::of_stream(stream)));
     stated.filter(|is_stated| *is_stated).count() > 0 // of all streams
 }

@@ -70,8 +70,8 @@ impl<B: Buffer> Job<B> {
         self.push_at(None, bytes)
     }
 
-    /// Like [`Job::push`]. `at` is the offset of the bytes in the file if they are of one of several streams that are read
-    /// side by side.
+    /// Like [`Job::push`]. `at` is the offset of the bytes in the file if they are of one of several streams that are
+    /// read side by side.
     ///
     /// # Errors
     /// Those of [`Job::push`].

@@ -20,8 +20,8 @@ use wasm_bindgen::{JsCast, JsValue};
 pub(super) enum Request {
     /// Starts a task. `into` is shared memory that the result is written to.
     Begin { task: Task, into: Option<Uint8Array> },
-    /// The next bytes of the task: the first `length` bytes of `chunk`, with their offset in the file if they are of one
-    /// of several streams.
+    /// The next bytes of the task: the first `length` bytes of `chunk`, with their offset in the file if they are of
+    /// one of several streams.
     Chunk { chunk: ArrayBuffer, length: u32, at: Option<u64> },
     /// All bytes were sent.
     Finish,

@@ -1,4 +1,5 @@
-//! Models of trained floats, which `--compress auto` splits into streams of bytes, against the same models uncompressed.
+//! Models of trained floats, which `--compress auto` splits into streams of bytes, against the same models without
+//! compression.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -281,3 +281,23 @@ fn streams_with_other_bytes_between_them_are_components() {
     assert!(index.warnings.iter().any(|warning| warning.contains("not next to each other")), "{:?}", index.warnings);
     assert!(index.warnings.iter().any(|warning| warning.starts_with("1 blobs do not begin")), "{:?}", index.warnings);
 }
+
+#[test]
+fn digests_of_some_streams_verify_nothing_and_those_of_empty_ones_are_compared() {
+    let digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+    let with_digest = |offset: u64, length: u64| {
+        let mut stream = stream(offset, length);
+        stream["digest"] = digest.into();
+        stream
+    };
+    let some = json!({ "components": { "stream_0": stream(128, 2), "stream_1": with_digest(64, 2) } });
+    assert_eq!(split(some).unwrap().tensors.get(0).unwrap().components[0].digest, None);
+
+    let empty = json!({ "t": {
+        "format": "byte_stream_split", "dtype": "f16", "shape": [0],
+        "components": { "stream_0": with_digest(64, 0), "stream_1": with_digest(64, 0) },
+    } });
+    let file = file(&json!({ "version": "1.2.0", "objects": empty }));
+    let error = crate::native::Reader::from_bytes(vec![("m.zt".to_owned(), file)]).unwrap().load_tensor("t");
+    assert_eq!(error.unwrap_err().kind, ErrorKind::Checksum);
+}

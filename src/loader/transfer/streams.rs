@@ -56,7 +56,7 @@ impl<S: Source> ModelFile<S> {
 
     /// The part of a stream with these bytes: exactly these if it is raw, else whole frames.
     async fn stream_part(self: &Rc<Self>, stream: &ByteStream, numbers: &Range<u64>) -> Result<ByteStream> {
-        let whole = stream.to_component();
+        let whole = Component::of_stream(stream);
         if !stream.is_zstd {
             let range = stream.range.start + numbers.start..stream.range.start + numbers.end;
             let decoded_length = numbers.end - numbers.start;

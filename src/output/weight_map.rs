@@ -4,8 +4,7 @@
 use super::file::{FinishedFile, PartialFile};
 use super::target::Shard;
 use crate::error::Result;
-use crate::index::Tensor;
-use serde_json::{Map, json};
+use crate::index::Metadata;
 use std::path::{Path, PathBuf};
 
 /// The path of the index of `out`: `model.safetensors.index.json`, unless `out` already ends with `.json`.
@@ -18,23 +17,18 @@ pub(crate) fn path(out: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes the index. `byte_length` is that of a decoded tensor.
+/// Writes the index. `metadata` is that of the files, such as their size, and not of the model.
 ///
 /// # Errors
-/// `IO`; errors of `byte_length`.
-pub(crate) fn write(
-    mut manifest: PartialFile,
-    shards: &[Shard],
-    byte_length: impl Fn(&Tensor) -> Result<u64>,
-) -> Result<Vec<FinishedFile>> {
-    let mut weight_map = Map::new();
-    let mut total_size = 0;
-    for shard in shards {
-        for tensor in shard.tensors {
-            weight_map.insert(tensor.name.clone(), shard.file.name().into());
-            total_size += byte_length(tensor)?;
-        }
+/// `IO`.
+pub(crate) fn write(mut manifest: PartialFile, shards: &[Shard], metadata: Metadata) -> Result<Vec<FinishedFile>> {
+    let files = shards.iter().flat_map(|shard| shard.tensors.iter().map(|tensor| (tensor, shard.file.name())));
+    let weight_map: Metadata = files.map(|(tensor, file)| (tensor.name.clone(), file.into())).collect();
+    let mut document = Metadata::new();
+    if !metadata.is_empty() {
+        document.insert("metadata".to_owned(), metadata.into());
     }
-    manifest.write_json(&json!({ "metadata": { "total_size": total_size }, "weight_map": weight_map }))?;
+    document.insert("weight_map".to_owned(), weight_map.into());
+    manifest.write_json(&document.into())?;
     Ok(vec![manifest.finish()?])
 }

@@ -12,6 +12,8 @@ pub(crate) struct ComponentDecoder {
     /// `None` for uncompressed bytes.
     decoder: Option<Decoder>,
     digests: Vec<(ComponentDigest, Hasher)>,
+    /// Whether the last digest is over streams, so that the decoder compares it.
+    ends_with_streams: bool,
     values: Option<ValueCheck>,
 }
 
@@ -21,10 +23,11 @@ impl ComponentDecoder {
         let stated: Vec<_> = digests.into_iter().collect();
         let decoder = Decoder::new(component, &stated);
         let of_streams = |stated: &ComponentDigest| stated.over == DigestedBytes::Streams; // the decoder compares them
+        let ends_with_streams = stated.last().is_some_and(of_streams);
         let digests = stated.into_iter().filter(|stated| !of_streams(stated));
         let digests = digests.map(|stated| (stated, Hasher::new(stated.digest))).collect();
         let values = component.rule.and_then(ValueCheck::new);
-        ComponentDecoder { decoder, digests, values }
+        ComponentDecoder { decoder, digests, ends_with_streams, values }
     }
 
     /// Decodes the next stored bytes and calls `emit` with the decoded bytes, in order. `at` is the offset of the bytes
@@ -38,7 +41,7 @@ impl ComponentDecoder {
         stored: &[u8],
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let ComponentDecoder { decoder, digests, values } = self;
+        let ComponentDecoder { decoder, digests, values, .. } = self;
         update(digests, DigestedBytes::Stored, stored);
         let mut emit = |decoded: &[u8]| {
             update(digests, DigestedBytes::Decoded, decoded);
@@ -80,17 +83,18 @@ impl ComponentDecoder {
     /// # Errors
     /// `FORMAT` if the encoding is incomplete or a value is invalid; `CHECKSUM` if a digest does not match.
     pub(crate) fn finish(self, is_complete: bool) -> Result<Option<Algorithm>> {
-        let mut algorithm = match self.decoder.filter(|_| is_complete) {
+        let of_streams = match self.decoder.filter(|_| is_complete) {
             Some(decoder) => decoder.finish()?,
             None => None,
         };
         if let Some(values) = self.values {
             values.finish(is_complete)?;
         }
+        let mut algorithm = None;
         for (stated, hasher) in self.digests {
             algorithm = Some(digest::compare(hasher.finish(), stated.digest)?);
         }
-        Ok(algorithm)
+        Ok(if self.ends_with_streams { of_streams.or(algorithm) } else { algorithm.or(of_streams) })
     }
 }
 

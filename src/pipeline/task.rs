@@ -25,7 +25,7 @@ pub struct Task {
 impl Task {
     /// Decodes and stores all bytes of a component, and compares its own digest and the rule of its values.
     pub(crate) fn whole(component: &Component) -> Self {
-        let digests = component.digest.into_iter().chain(component.digest_beside_streams()).collect();
+        let digests = component.digest_beside_streams().into_iter().chain(component.digest).collect();
         Task { digests, ..Task::unchecked(component, &Extent::whole(component)) }
     }
 

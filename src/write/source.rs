@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
             // The alignment is right for any file that keeps it, and GGUF writes its own.
             "gguf" => key.starts_with("split.") && GGUF_FILE_KEYS.contains(&key),
             // The number in the index of several files; the metadata of a file are texts.
-            "safetensors" | "ztensor" => key == "total_size" && value.is_number(),
+            "safetensors" => key == "total_size" && value.is_number(),
             "apr" => key == "sharding" && value.get("shard_count").is_some(),
             _ => false,
         };

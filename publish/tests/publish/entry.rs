@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::Path;
 use weightstream::ErrorKind;
-use weightstream::internals::format::{aero, gguf, safetensors, ztensor};
+use weightstream::internals::format::{aero, gguf, safetensors, burnpack};
 use weightstream::internals::index::Algorithm;
 use weightstream::internals::native::Reader;
 
@@ -99,7 +99,7 @@ fn the_first_layers_are_in_the_first_files() {
 fn refuses_formats_without_a_manifest() {
     let folder = Folder::new();
     let input = seven_layers(&folder);
-    for format in [&gguf::FORMAT, &ztensor::FORMAT] {
+    for format in [&gguf::FORMAT, &burnpack::FORMAT] {
         let options = with_conversion(|convert| convert.format(Some(format)));
         let error = publish(&input, &folder.path("out"), &options).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

@@ -191,7 +191,8 @@ impl<S: ModelSource> Batch<S> {
         let rule = component.rule.filter(|_| self.call.verify);
         let is_verification = self.call.verify && !self.call.stores_output;
         let beside_streams = component.digest_beside_streams().filter(|_| is_verification);
-        let digests = expected_digests(&tensor, component, pinned, self.call.verify).into_iter().chain(beside_streams);
+        let expected = expected_digests(&tensor, component, pinned, self.call.verify);
+        let digests = beside_streams.into_iter().chain(expected);
         Ok(Task {
             stores_output: self.stores_output(slot),
             digests: if extent.is_whole { digests.collect() } else { Vec::new() },

@@ -160,7 +160,9 @@ impl ManifestWriter for SafeTensors {
     }
 
     fn write_manifest(&self, manifest: PartialFile, shards: &[Shard], _: Naming) -> Result<Vec<FinishedFile>> {
-        weight_map::write(manifest, shards, byte_length)
+        let tensors = shards.iter().flat_map(|shard| shard.tensors);
+        let total_size = tensors.map(byte_length).sum::<Result<u64>>()?;
+        weight_map::write(manifest, shards, Map::from_iter([("total_size".to_owned(), total_size.into())]))
     }
 }
 

@@ -4,7 +4,7 @@ use super::target::ZTensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ztensor::byte_streams::stream_count;
 use crate::format::ztensor::contents::MAX_MANIFEST_BYTES;
-use crate::index::Tensor;
+use crate::index::{Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::shards::numbered_path;
 use crate::output::target::{FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded};
@@ -73,6 +73,6 @@ impl ManifestWriter for ZTensor {
     }
 
     fn write_manifest(&self, manifest: PartialFile, shards: &[Shard], _: Naming) -> Result<Vec<FinishedFile>> {
-        weight_map::write(manifest, shards, |tensor| Ok(tensor.byte_length().unwrap_or_else(|| tensor.stored_length())))
+        weight_map::write(manifest, shards, Metadata::new())
     }
 }

@@ -10,7 +10,7 @@ use super::zstd::{DecodedLength, Zstd};
 use crate::algorithm::Algorithm;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{ByteStream, Component, ComponentDigest, DigestedBytes};
+use crate::index::{BlockEnd, ByteStream, Component, ComponentDigest, DigestedBytes};
 use std::collections::VecDeque;
 use std::ops::Range;
 use weightstream_kernels::byte_streams::join;
@@ -104,6 +104,12 @@ impl Joiner {
             false if input.is_empty() => Ok(0),
             false => self.take(input.get(..PIECE_BYTES).unwrap_or(input)),
         }
+    }
+
+    /// For each stream, the ends of the frames that were decoded.
+    pub fn stream_blocks(&self) -> Vec<Vec<BlockEnd>> {
+        let blocks = |stream: &Stream| stream.decoder.as_ref().map_or(Vec::new(), |decoder| decoder.blocks().to_vec());
+        self.streams.iter().map(blocks).collect()
     }
 
     /// See [`Decoder::finish`](super::Decoder::finish).
@@ -287,7 +293,7 @@ mod tests {
             let range = start..start + stream.len() as u64;
             let decoded_length = count as u64;
             let digest = Some(hasher.finish());
-            streams[at] = Some(ByteStream { range, is_zstd: at == 1, decoded_length, skipped: 0, digest });
+            streams[at] = Some(ByteStream::whole(range, at == 1, decoded_length, digest));
             bytes.extend_from_slice(stream);
         }
         let mut hasher = Hasher::new(Digest::Crc32(0));

@@ -146,6 +146,15 @@ impl Decoder {
         }
     }
 
+    /// For each of several streams, the ends of the blocks that were decoded so far.
+    pub fn stream_blocks(&self) -> Vec<Vec<BlockEnd>> {
+        match self {
+            #[cfg(feature = "ztensor")]
+            Decoder::ByteStreams(decoder) => decoder.stream_blocks(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Checks that the data is complete. Must be called after the last stored byte. Returns the algorithm of the
     /// digests that the decoder has compared.
     ///

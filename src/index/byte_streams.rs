@@ -24,6 +24,10 @@ pub struct ByteStream {
     pub decoded_length: u64,
     /// The number of decoded bytes before those of the first number: a part of a stream starts with a frame.
     pub skipped: u64,
+    /// The number of stored bytes of the stream before a part of it.
+    pub stored_before: u64,
+    /// The number of decoded bytes of the stream before a part of it.
+    pub decoded_before: u64,
     /// The digest of the stored bytes, if the file has one.
     pub digest: Option<Digest>,
 }
@@ -32,6 +36,11 @@ pub struct ByteStream {
 const MAX_GAP_BYTES: u64 = 4096;
 
 impl ByteStream {
+    /// A whole stream.
+    pub fn whole(range: Range<u64>, is_zstd: bool, decoded_length: u64, digest: Option<Digest>) -> Self {
+        ByteStream { range, is_zstd, decoded_length, skipped: 0, stored_before: 0, decoded_before: 0, digest }
+    }
+
     /// The number of stored bytes.
     pub fn stored_length(&self) -> u64 {
         self.range.end - self.range.start

@@ -2,7 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::codec::pages::PageChecker;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, BlockSpan, Component, Tensor};
 use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
@@ -65,7 +65,8 @@ impl<S: ModelSource> PreparedComponent<S> {
     pub(crate) async fn new(loader: &Loader<S>, file: &Rc<ModelFile<S>>, of: WantedComponent<'_>) -> Result<Self> {
         let WantedComponent { tensor, component, range } = of;
         let mut extent = range.map_or_else(|| Extent::whole(component), |wanted| Extent::of(component, wanted));
-        if let Some(streams) = component.streams().filter(|_| !extent.is_whole && !file.comes_from_start()) {
+        let is_part = !extent.is_whole && !extent.wanted.is_empty() && file.can_join_responses();
+        if let Some(streams) = component.streams().filter(|_| is_part) {
             // Boxed, because it is deferred: only a deferred format has streams.
             let (part, start) = file.stream_span(component, streams, &extent.wanted).boxed_local().await?;
             let wanted = extent.wanted.start - start..extent.wanted.end - start;
@@ -285,8 +286,14 @@ impl<S: ModelSource> ComponentReader<S> {
     fn finish(&mut self) -> Result<()> {
         let Some(pipeline) = self.prepared.pipeline.take() else { return Ok(()) };
         let PreparedComponent { file, task, span_start, .. } = &self.prepared;
-        let Finished { verified, blocks, .. } = pipeline.finish()?;
+        let Finished { verified, blocks, stream_blocks, .. } = pipeline.finish()?;
         file.blocks.learn(&task.component, *span_start, &blocks)?;
+        let streams = task.component.streams().into_iter().flat_map(|streams| streams.iter());
+        for (stream, blocks) in streams.zip(&stream_blocks) {
+            let start = BlockEnd { stored: stream.stored_before, decoded: stream.decoded_before };
+            let start = span_start.map(|_| start);
+            file.blocks.learn(&Component::of_stream(stream), start, blocks)?;
+        }
         self.verified = verified.or(file.signed_by());
         file.confirm_contents(&task.component, &task.digests);
         Ok(())
@@ -294,7 +301,20 @@ impl<S: ModelSource> ComponentReader<S> {
 }
 
 impl<S: ModelSource> PreparedComponent<S> {
+    /// The error with its place. If only some blocks are read, the file may be wrong about where they are: the next
+    /// read ignores what it states.
     fn place(&self, error: Error) -> Error {
+        if let (Some(start), ErrorKind::Format) = (self.span_start, error.kind) {
+            let Component { range, .. } = &self.task.component;
+            match self.task.component.streams() {
+                None => self.file.blocks.distrust(range.start - start.stored),
+                Some(streams) => {
+                    streams
+                        .iter()
+                        .for_each(|stream| self.file.blocks.distrust(stream.range.start - stream.stored_before));
+                }
+            }
+        }
         self.file.reject_if_corrupt(error.in_tensor(&self.tensor_name))
     }
 }

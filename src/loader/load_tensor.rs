@@ -98,13 +98,12 @@ impl<S: ModelSource> Loader<S> {
             return self.load_planned(planned, observer).await;
         };
         let has_streams = tensor.components.iter().any(|component| component.streams().is_some());
-        // A file that comes from its start is read like one without streams.
-        if has_streams && !self.file_of(&tensor)?.comes_from_start() {
+        if has_streams && self.file_of(&tensor)?.can_join_responses() {
             self.file_of(&tensor)?.source.host().load_code(Code::Extras).await?;
             // Boxed, because it is deferred.
             return self.load_stream_rows(&tensor, &rows, request.into, form, &*observer).boxed_local().await;
         }
-        let mut into = request.into;
+        let (mut into, mut has_retried) = (request.into, false);
         loop {
             let (part, rows) = self.block_span(&tensor, &rows).await?;
             let is_span = rows.span.is_some();
@@ -114,7 +113,9 @@ impl<S: ModelSource> Loader<S> {
             match self.load_planned(planned, Rc::clone(&observer)).await {
                 Ok(loaded) => return Ok(Loaded { tensor, ..loaded }),
                 // The file may be wrong about its blocks: the rows are then read from the start of the tensor.
-                Err(error) if is_span && error.kind == ErrorKind::Format && self.distrust_blocks(&tensor)? => {
+                Err(error) if is_span && error.kind == ErrorKind::Format && !has_retried => {
+                    has_retried = true;
+                    self.distrust_blocks(&tensor)?;
                     if !can_repeat {
                         return Err(error.advise("Load the rows again: the positions of the blocks are now ignored."));
                     }
@@ -136,9 +137,10 @@ impl<S: ModelSource> Loader<S> {
         Ok((Arc::clone(tensor), rows.clone()))
     }
 
-    fn distrust_blocks(&self, tensor: &Tensor) -> Result<bool> {
+    fn distrust_blocks(&self, tensor: &Tensor) -> Result<()> {
         let file = self.file_of(tensor)?;
-        Ok(tensor.components.iter().any(|component| file.blocks.distrust(component)))
+        tensor.components.iter().for_each(|component| file.blocks.distrust(component.range.start));
+        Ok(())
     }
 
     async fn load_planned(

@@ -1,8 +1,8 @@
 //! Loads rows of a tensor whose numbers are split into streams: of each stream only the part with the rows is read.
 
 use crate::buffer::Buffer;
-use crate::error::{ErrorKind, Result};
-use crate::index::{Component, Layout, Tensor};
+use crate::error::{ErrorKind, Result, malformed};
+use crate::index::{Layout, Tensor};
 use crate::loader::component_reader::{PreparedComponent, WantedComponent};
 use crate::loader::schedule::planned::Form;
 use crate::loader::schedule::rows::Rows;
@@ -13,6 +13,9 @@ use crate::source::{BufferOf, ModelSource};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// The initial length of the buffer for rows.
+const INITIAL_BYTES: u64 = 4 << 20;
 
 impl<S: ModelSource> Loader<S> {
     /// Loads rows of a tensor with streams.
@@ -31,7 +34,8 @@ impl<S: ModelSource> Loader<S> {
         let file = self.file_of(tensor)?;
         let data = match self.read_stream_rows(tensor, rows, &file, observer).await {
             // The file may be wrong about its frames: the streams are then read from their start.
-            Err(error) if error.kind == ErrorKind::Format && distrust_frames(&file, tensor) => {
+            Err(error) if error.kind == ErrorKind::Format => {
+                distrust_frames(&file, tensor);
                 self.read_stream_rows(tensor, rows, &file, observer).await?
             }
             data => data?,
@@ -69,8 +73,19 @@ impl<S: ModelSource> Loader<S> {
         observer.expects(ranges.iter().map(|range| range.end - range.start).sum());
         let stored = prepared.stored();
         let mut reader = prepared.start(file.start(stored.clone(), Rc::new(Cell::new(stored.end))));
-        let mut buffer = BufferOf::<S>::allocate(byte_length)?;
-        reader.fill(&mut buffer, 0..byte_length).await?;
+        // The buffer grows with the bytes that arrive: a small file can state any length.
+        let mut buffer = BufferOf::<S>::allocate(byte_length.min(INITIAL_BYTES))?;
+        let mut filled = 0;
+        while filled < byte_length {
+            let length = buffer.byte_length();
+            filled += reader.fill(&mut buffer, filled..length).await?;
+            if filled < length {
+                return Err(malformed("its streams end before its rows").in_tensor(&tensor.name));
+            }
+            if length < byte_length {
+                buffer.resize(length.saturating_mul(2).min(byte_length))?;
+            }
+        }
         for range in ranges {
             let (shard, connection) = (tensor.shard, 0);
             observer.arrived(BytesArrived { shard, range, connection, tensor: Some(&tensor.name) });
@@ -79,10 +94,10 @@ impl<S: ModelSource> Loader<S> {
     }
 }
 
-/// Ignores from now on what the file states about the frames of the streams. Returns whether it states anything.
-fn distrust_frames<S: ModelSource>(file: &ModelFile<S>, tensor: &Tensor) -> bool {
+/// Ignores from now on what the file states about the frames of the streams.
+fn distrust_frames<S: ModelSource>(file: &ModelFile<S>, tensor: &Tensor) {
     let streams = tensor.components.iter().filter_map(|component| component.streams());
-    let stated =
-        streams.flat_map(|streams| streams.iter()).map(|stream| file.blocks.distrust(&Component::of_stream(stream)));
-    stated.filter(|is_stated| *is_stated).count() > 0 // of all streams
+    for stream in streams.flat_map(|streams| streams.iter()) {
+        file.blocks.distrust(stream.range.start);
+    }
 }

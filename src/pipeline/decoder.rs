@@ -70,6 +70,11 @@ impl ComponentDecoder {
         self.decoder.as_ref().map_or(&[], Decoder::blocks)
     }
 
+    /// See [`Decoder::stream_blocks`].
+    pub(crate) fn stream_blocks(&self) -> Vec<Vec<BlockEnd>> {
+        self.decoder.as_ref().map_or(Vec::new(), Decoder::stream_blocks)
+    }
+
     /// Checks uncompressed bytes that are already in the output buffer.
     pub(crate) fn check_raw(&mut self, bytes: &[u8]) {
         self.values.iter_mut().for_each(|check| check.update(bytes));

@@ -113,7 +113,7 @@ impl<B: Buffer> Job<B> {
     /// # Errors
     /// `FORMAT` if bytes are missing; `CHECKSUM` if a digest does not match.
     pub fn finish(self) -> Result<Received<B>> {
-        let Finished { verified, blocks, decoded_end } = self.pipeline.finish()?;
+        let Finished { verified, blocks, decoded_end, .. } = self.pipeline.finish()?;
         let end = self.converted.unwrap_or(decoded_end);
         let buffer = self.output.map(|output| output.finish(&self.component, end)).transpose()?;
         Ok(Received { buffer, verified, blocks })

@@ -59,6 +59,8 @@ pub(crate) struct Finished {
     pub(crate) verified: Option<Algorithm>,
     /// The ends of the compressed blocks that were decoded. Empty if they cannot be decoded alone.
     pub(crate) blocks: Vec<BlockEnd>,
+    /// Those of each of several streams.
+    pub(crate) stream_blocks: Vec<Vec<BlockEnd>>,
     /// The end of the decoded bytes.
     pub(crate) decoded_end: u64,
 }
@@ -162,7 +164,7 @@ impl Pipeline {
     /// `FORMAT` if bytes are missing; `CHECKSUM` if a digest does not match.
     pub(crate) fn finish(self) -> Result<Finished> {
         let Pipeline { decoder, pages, cast, wanted, is_complete, decoded_end } = self;
-        let blocks = decoder.blocks().to_vec();
+        let (blocks, stream_blocks) = (decoder.blocks().to_vec(), decoder.stream_blocks());
         let by_digest = decoder.finish(is_complete)?;
         if let Some(cast) = cast {
             cast.finish()?;
@@ -172,7 +174,7 @@ impl Pipeline {
             return Err(malformed(what));
         }
         let verified = by_digest.or(pages.map(|_| Algorithm::Blake3));
-        Ok(Finished { verified, blocks, decoded_end })
+        Ok(Finished { verified, blocks, stream_blocks, decoded_end })
     }
 }
 

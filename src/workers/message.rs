@@ -197,7 +197,7 @@ fn decode_task(fields: &Fields) -> Option<Task> {
 
 /// The streams, and the digest of the joined bytes.
 fn encode_streams(streams: &ByteStreams) -> JsValue {
-    let encode = |ByteStream { range, is_zstd, decoded_length, skipped, digest }: &ByteStream| {
+    let encode = |ByteStream { range, is_zstd, decoded_length, skipped, digest, .. }: &ByteStream| {
         let fields = Fields::new().with("range", encode_range(range)).with("isZstd", *is_zstd);
         let fields = fields.with_number("decodedLength", *decoded_length).with_number("skipped", *skipped);
         JsValue::from(fields.with("digest", digest.map(encode_stored_digest)))
@@ -217,6 +217,8 @@ fn decode_streams(fields: &Fields) -> Option<Option<Arc<ByteStreams>>> {
             is_zstd: fields.is_true("isZstd"),
             decoded_length: fields.number("decodedLength")?,
             skipped: fields.number("skipped")?,
+            stored_before: 0, // whoever reads a part compares its blocks
+            decoded_before: 0,
             digest: digest(&fields),
         })
     };

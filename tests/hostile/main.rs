@@ -6,6 +6,7 @@
 #[cfg(feature = "aero")]
 mod aero;
 mod apr;
+mod byte_streams;
 #[cfg(feature = "cbor")]
 mod cbor;
 mod ceiling;

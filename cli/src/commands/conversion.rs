@@ -99,6 +99,16 @@ impl ConversionArguments {
         self.format
     }
 
+    /// The dtype that floats and quantized tensors are cast to.
+    pub(super) fn dtype(&self) -> Option<Dtype> {
+        self.dtype.map(Dtype::from)
+    }
+
+    /// Whether an option is given that APR has and zTensor has not.
+    pub(super) fn needs_apr(&self) -> bool {
+        self.compress == Some(Compression::Lz4)
+    }
+
     /// The options for files that are downloaded by many: in the order in which a model computes, and, in zTensor, as
     /// small as possible, with digests that detect tampering.
     pub(super) fn options_to_publish(&self, input: &ModelArguments, format: &'static Format) -> Result<ConvertOptions> {

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::Path;
 use weightstream::ErrorKind;
-use weightstream::internals::format::{aero, gguf, safetensors, burnpack};
+use weightstream::internals::format::{aero, burnpack, gguf, safetensors};
 use weightstream::internals::index::Algorithm;
 use weightstream::internals::native::Reader;
 

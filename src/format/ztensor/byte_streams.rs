@@ -40,12 +40,7 @@ pub(super) fn read(
     parts: &Map<String, Value>,
     findings: &mut Findings,
 ) -> Result<Option<Component>> {
-    let dtype = text(object, "type")?.map(logical_dtype);
-    let dtype = match (dtype, text(object, "dtype")?) {
-        (Some(logical), _) => logical,
-        (None, Some(stored)) => stored_dtype(stored),
-        (None, None) => return Err(malformed(format!("its format is {FORMAT}, but it has no `dtype`"))),
-    };
+    let dtype = element_dtype(object)?;
     let Some(count) = stream_count(&dtype) else {
         return Err(malformed(format!("its format is {FORMAT}, which does not exist for {dtype}")));
     };
@@ -65,8 +60,7 @@ pub(super) fn read(
             return Ok(None); // an unknown encoding, of which there will be a warning
         }
         let (digest, is_zstd) = (stream.digest.map(|stated| stated.digest), stream.encoding == Encoding::Zstd);
-        let range = stream.range;
-        streams.push(ByteStream { range, is_zstd, decoded_length: elements, skipped: 0, digest });
+        streams.push(ByteStream::whole(stream.range, is_zstd, elements, digest));
     }
     let whole = Blob { digest: text(object, "digest")?, ..Blob::default() }.digest(findings)?;
     let streams = ByteStreams::new(streams, whole)?;
@@ -89,4 +83,13 @@ pub(super) fn read(
         streams: Some(Arc::new(streams)),
         ..Component::raw(dtype, 0..0)
     }))
+}
+
+/// The dtype of the elements: `type` if there is one, else `dtype`, as for components.
+fn element_dtype(object: &Value) -> Result<Dtype> {
+    match (text(object, "type")?, text(object, "dtype")?) {
+        (Some(logical), _) => Ok(logical_dtype(logical)),
+        (None, Some(stored)) => Ok(stored_dtype(stored)),
+        (None, None) => Err(malformed(format!("its format is {FORMAT}, but it has no `dtype`"))),
+    }
 }

@@ -110,7 +110,7 @@ impl<S: ModelSource> RunReader<S> {
 }
 
 /// Reads only the component at `range`. Its pages and its file were checked when the bytes first arrived.
-async fn read<S: ModelSource>(
+pub(crate) async fn read<S: ModelSource>(
     file: &Rc<ModelFile<S>>,
     range: Range<u64>,
     mut job: Job<BufferOf<S>>,

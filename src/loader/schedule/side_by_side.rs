@@ -1,8 +1,8 @@
 //! Reads the streams of a large component side by side, and joins them on this thread or on another.
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::index::Component;
-use crate::loader::schedule::offload::{PendingComponent, ready};
+use crate::loader::schedule::offload::{self, PendingComponent, ready};
 use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::range_reader::RangeReader;
@@ -38,9 +38,17 @@ impl<S: ModelSource> RunReader<S> {
         self.share.claim(component.range.end);
         let streams = StreamReaders::new(&self.file, component.streams().ok_or_else(unplanned)?, reading);
         *reading = self.start(component.range.end..self.share.end().get().max(component.range.end));
-        match self.start_offload(&task, into.as_ref()) {
+        let again = into.is_none().then(|| task.clone());
+        let joined = match self.start_offload(&task, into.as_ref()) {
             Some(work) => self.join_on_worker(streams, component, task, into, work, name).await,
             None => self.join_here(streams, Job::new(task, into)?, name).await.map(ready),
+        };
+        match (joined, again) {
+            // A response did not prove its version: one request for the whole component needs no proof.
+            (Err(error), Some(task)) if error.kind == ErrorKind::Changed && !self.file.proves_version() => {
+                offload::read(&self.file, component.range.clone(), Job::new(task, None)?).await.map(ready)
+            }
+            (joined, _) => joined,
         }
     }
 

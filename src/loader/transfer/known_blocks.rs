@@ -67,13 +67,9 @@ impl KnownBlocks {
         self.0.borrow_mut().entry(start).or_default().table = Some(table);
     }
 
-    /// Ignores from now on what the file states about the blocks of a component. Returns whether it states anything.
-    pub(crate) fn distrust(&self, component: &Component) -> bool {
-        let mut known = self.0.borrow_mut();
-        let known = known.entry(component.range.start).or_default();
-        let was_trusted = known.stated().is_some();
-        known.is_stated_wrong = true;
-        was_trusted
+    /// Ignores from now on what the file states about the blocks of the component that starts at this offset.
+    pub(crate) fn distrust(&self, start: u64) {
+        self.0.borrow_mut().entry(start).or_default().is_stated_wrong = true;
     }
 }
 

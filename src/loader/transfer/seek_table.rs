@@ -31,7 +31,8 @@ impl<S: Source> ModelFile<S> {
         component: &Component,
         wanted: &Range<u64>,
     ) -> Result<Option<BlockSpan>> {
-        if component.encoding.keeps_positions() || wanted.is_empty() {
+        // A component with streams begins where one of them does, and has no blocks of its own.
+        if component.encoding.keeps_positions() || wanted.is_empty() || component.streams().is_some() {
             return Ok(None);
         }
         #[cfg(feature = "zstd")]

@@ -27,7 +27,7 @@ impl<S: Source> ModelFile<S> {
     #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, component: &Component) -> bool {
         let kept_bytes = component.streams().map_or(0, ByteStreams::kept_bytes);
-        kept_bytes > MAX_KEPT_BYTES && self.proves_version() && !self.comes_from_start() && !self.must_overlap()
+        kept_bytes > MAX_KEPT_BYTES && self.can_join_responses()
     }
 
     /// The part of a component that has the numbers with the `wanted` decoded bytes, and the offset of these numbers in
@@ -68,6 +68,8 @@ impl<S: Source> ModelFile<S> {
                 range: frames.range,
                 decoded_length: frames.decoded_length.unwrap_or_default(),
                 skipped: numbers.start - start.decoded,
+                stored_before: start.stored,
+                decoded_before: start.decoded,
                 digest: None,
                 is_zstd: true,
             },

@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weightstream::internals::format::{Format, apr};
 use weightstream::internals::write::format_of_name;
 use weightstream::{Error, Result};
 use weightstream_publish::check::Server;
@@ -89,9 +90,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { input, destination, http, conversion, part, merge, from, put_headers, force, .. } = arguments;
     let (input, destination) = (ModelArguments::new(input.unwrap_or_default(), http), destination.unwrap_or_default());
     let model = input.open()?;
-    let named = |place: &str| format_of_name(Path::new(place));
-    let chosen = conversion.format().or_else(|| named(&destination)).or_else(|| from.as_deref().and_then(named));
-    let format = chosen.unwrap_or_else(|| smallest_format(model.input()));
+    let chosen = conversion.format().or_else(|| format_of_place(&destination));
+    let chosen = chosen.or_else(|| from.as_deref().and_then(format_of_place));
+    let format = chosen.unwrap_or_else(|| match conversion.needs_apr() {
+        true => &apr::FORMAT,
+        false => smallest_format(model.input(), conversion.dtype().as_ref()),
+    });
     let options = PublishOptions::default()
         .with_convert(conversion.options_to_publish(&input, format)?)
         .with_share(part.unwrap_or(if merge { Share::Merge } else { Share::All }))
@@ -113,6 +117,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         warn(warning);
     }
     report(&published)
+}
+
+/// The format of an entry at a path or a URL, or of the entry that a local folder has from an earlier run.
+fn format_of_place(place: &str) -> Option<&'static Format> {
+    let path = place.split(['?', '#']).next().unwrap_or(place);
+    let entry = ["model.apr", "model.zt.index.json"].into_iter().find(|entry| Path::new(place).join(entry).is_file());
+    format_of_name(Path::new(path)).or_else(|| format_of_name(Path::new(entry?)))
 }
 
 fn report(published: &Published) -> Result<(), Failure> {

@@ -74,6 +74,11 @@ impl<S: Source> ModelFile<S> {
         self.source.is_immutable() || (self.has_stable_etag() && !self.lost_etag.get())
     }
 
+    /// Whether several responses can have parts of one tensor: they prove that they are of one version.
+    pub(crate) fn can_join_responses(&self) -> bool {
+        self.proves_version() && !self.must_overlap() && !self.comes_from_start()
+    }
+
     /// The version of the file, once a response has stated it.
     #[cfg(writes)]
     pub(crate) fn identity(&self) -> Option<Identity> {

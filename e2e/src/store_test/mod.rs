@@ -224,7 +224,8 @@ impl Publisher {
         for (number, size) in sizes.iter().enumerate() {
             let start = data.len();
             data.extend(noise(100 * number as u64 + if number == 0 { version } else { 0 }, size * MB));
-            let tensor = json!({ "dtype": "F32", "shape": [size * MB / 4], "data_offsets": [start, data.len()] });
+            // Not floats, which would be published as zTensor: the entry is `model.apr`.
+            let tensor = json!({ "dtype": "I32", "shape": [size * MB / 4], "data_offsets": [start, data.len()] });
             header.insert(format!("layers.{number}.weight"), tensor);
         }
         let header = serde_json::to_vec(&header)?;

@@ -3,7 +3,7 @@
 //! The streams of a component follow each other in the file, and a number needs a byte of each. If the bytes come in
 //! the order of the file, those of the streams that come first are kept, as they are stored, until those of the last
 //! one arrive. Writers store the streams with the least bytes first. Of a large component, the streams are read side
-//! by side, and hardly anything is kept.
+//! by side, and little is kept.
 
 use super::digest::{self, Hasher};
 use super::zstd::{DecodedLength, Zstd};

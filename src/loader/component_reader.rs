@@ -7,7 +7,7 @@ use crate::index::{BlockEnd, BlockSpan, Component, Tensor};
 use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
-use crate::loader::transfer::streams::StreamReaders;
+use crate::loader::transfer::streams::StreamReader;
 use crate::loader::transfer::truncated::truncated_error;
 use crate::pipeline::{Extent, Finished, Pipeline, StoredChunk, Task, expected_digests};
 use crate::source::{Buffer, BufferOf, ModelSource};
@@ -26,8 +26,8 @@ const STEP_BYTES: u64 = 16 << 10;
 pub(crate) struct ComponentReader<S: ModelSource> {
     prepared: PreparedComponent<S>,
     reading: RangeReader<S>,
-    /// The readers of streams that are read side by side, instead of `reading`.
-    streams: Option<StreamReaders<S>>,
+    /// The reader of streams that are read side by side, instead of `reading`.
+    streams: Option<StreamReader<S>>,
     /// Stored bytes that have arrived, and the number of those that are decoded already.
     arrived: Option<(StoredChunk<BufferOf<S>>, u64)>,
     /// The offset of the next byte to pass on, in the decoded bytes of the blocks that are read.
@@ -129,7 +129,7 @@ impl<S: ModelSource> PreparedComponent<S> {
         let needs_order = reading.has_tap() || self.task.needs_order();
         let apart = || is_part || (!needs_order && self.file.reads_side_by_side(&self.task.component));
         let streams = self.task.component.streams().filter(|_| apart());
-        let streams = streams.map(|streams| StreamReaders::new(&self.file, streams, &reading));
+        let streams = streams.map(|streams| StreamReader::new(streams, &reading));
         let (arrived, untaken, verified) = (None, (Vec::new(), 0), None);
         ComponentReader { prepared: self, reading, streams, arrived, position, untaken, verified }
     }

@@ -35,7 +35,7 @@ impl<B: Buffer> Loaded<B> {
         Ok(Loaded { dtype, layout: Layout::Dense, components, ..self })
     }
 
-    /// Moves the bytes of a dense tensor to `into`, if there is such a buffer of their length.
+    /// Copies the bytes of a dense tensor to `into`, if there is such a buffer of their length.
     pub(super) fn placed(mut self, into: Option<B>) -> Result<Self> {
         if let (Some(mut into), [data]) = (into, self.components.as_mut_slice()) {
             into.copy(0, &data.buffer, 0..data.buffer.byte_length())?;

@@ -217,7 +217,8 @@ fn decode_streams(fields: &Fields) -> Option<Option<Arc<ByteStreams>>> {
             is_zstd: fields.is_true("isZstd"),
             decoded_length: fields.number("decodedLength")?,
             skipped: fields.number("skipped")?,
-            stored_before: 0, // whoever reads a part compares its blocks
+            // Workers join whole streams.
+            stored_before: 0,
             decoded_before: 0,
             digest: digest(&fields),
         })

@@ -6,7 +6,7 @@ use crate::loader::schedule::offload::{self, PendingComponent, ready};
 use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::range_reader::RangeReader;
-use crate::loader::transfer::streams::StreamReaders;
+use crate::loader::transfer::streams::StreamReader;
 use crate::pipeline::{Job, Received, StoredChunk, Task, TaskError, Work};
 use crate::plan::WantedRange;
 use crate::source::{Buffer, BufferOf, ModelSource};
@@ -36,7 +36,7 @@ impl<S: ModelSource> RunReader<S> {
         name: &str,
     ) -> Result<PendingComponent<BufferOf<S>>> {
         self.share.claim(component.range.end);
-        let streams = StreamReaders::new(&self.file, component.streams().ok_or_else(unplanned)?, reading);
+        let streams = StreamReader::new(component.streams().ok_or_else(unplanned)?, reading);
         *reading = self.start(component.range.end..self.share.end().get().max(component.range.end));
         let again = into.is_none().then(|| task.clone());
         let joined = match self.start_offload(&task, into.as_ref()) {
@@ -54,7 +54,7 @@ impl<S: ModelSource> RunReader<S> {
 
     async fn join_here(
         &self,
-        mut streams: StreamReaders<S>,
+        mut streams: StreamReader<S>,
         mut job: Job<BufferOf<S>>,
         name: &str,
     ) -> Result<Received<BufferOf<S>>> {
@@ -74,7 +74,7 @@ impl<S: ModelSource> RunReader<S> {
 
     async fn join_on_worker(
         &self,
-        mut streams: StreamReaders<S>,
+        mut streams: StreamReader<S>,
         component: &Component,
         task: Task,
         into: Option<BufferOf<S>>,

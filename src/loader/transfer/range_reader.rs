@@ -105,10 +105,13 @@ impl<S: Source> RangeReader<S> {
         self.tap.is_some()
     }
 
-    /// Sets what `other` has: limited requests, and pauses for other loads.
-    pub(crate) fn like(self, other: &Self) -> Self {
-        let next_request = other.next_request.as_ref().map(|_| NextRequest::default());
-        RangeReader { next_request, prefetch_priority: other.prefetch_priority.clone(), ..self }
+    /// Another reader of the same file, with limited requests and pauses for other loads if this one has them. All of
+    /// its responses must prove the version of the file.
+    pub(crate) fn beside(&self, range: Range<u64>) -> Self {
+        let end = Rc::new(Cell::new(range.end));
+        let next_request = self.next_request.as_ref().map(|_| NextRequest::default());
+        let (prefetch_priority, is_cut) = (self.prefetch_priority.clone(), Rc::new(Cell::new(true)));
+        RangeReader { next_request, prefetch_priority, is_cut, ..self.file.start(range, end) }
     }
 
     /// Limits the length of requests, and with it the bytes that a browser receives ahead of the reader.

@@ -1,5 +1,9 @@
-//! Reads the streams of a component side by side, so that hardly anything is kept until the bytes of the others arrive,
-//! and of rows only the parts of the streams that have them.
+//! Reads the streams of a component side by side, so that little is kept until the bytes of the others arrive, and of
+//! rows only the parts of the streams that have them.
+//!
+//! Side by side means a slice of each stream in turn, each with a request of its own that is read to its end. A browser
+//! has six connections to a server: with one open response for each stream, the responses of several tensors could hold
+//! all of them while each tensor waits for another one.
 
 use crate::error::Result;
 use crate::index::{BlockSpan, ByteStream, ByteStreams, Component};
@@ -9,7 +13,6 @@ use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
 use crate::pipeline::StoredChunk;
 use crate::source::{BufferOf, Source};
-use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,9 +20,17 @@ use std::sync::Arc;
 /// The streams of a component of which more stored bytes would be kept are read side by side. Each takes a request.
 const MAX_KEPT_BYTES: u64 = 8 << 20;
 
-/// One reader for each stream.
-pub(crate) struct StreamReaders<S: Source> {
-    readers: Vec<(RangeReader<S>, Range<u64>)>,
+/// The slices of one turn have about this many stored bytes. Until the last of them arrives, the others are kept.
+const TURN_BYTES: u64 = 16 << 20;
+
+/// Reads slices of streams in turn.
+pub(crate) struct StreamReader<S: Source> {
+    /// The range of each stream that was not requested yet, and the length of its slices.
+    streams: Vec<(Range<u64>, u64)>,
+    /// The position in `streams` of the next slice.
+    next: usize,
+    /// Reads the current slice.
+    reading: RangeReader<S>,
 }
 
 impl<S: Source> ModelFile<S> {
@@ -77,36 +88,42 @@ impl<S: Source> ModelFile<S> {
     }
 }
 
-impl<S: Source> StreamReaders<S> {
+impl<S: Source> StreamReader<S> {
     /// Starts to read the streams of a component, like another reader of the file. Requests nothing yet.
     #[inline(never)] // like the one above
-    pub(crate) fn new(file: &Rc<ModelFile<S>>, streams: &ByteStreams, like: &RangeReader<S>) -> Self {
-        let start = |range: &Range<u64>| {
-            let mut reading = file.start(range.clone(), Rc::new(Cell::new(range.end)));
-            reading.is_cut = Rc::new(Cell::new(true)); // all responses must be of one version
-            (reading.like(like), range.clone())
-        };
-        StreamReaders { readers: streams.iter().map(|stream| start(&stream.range)).collect() }
+    pub(crate) fn new(streams: &ByteStreams, like: &RangeReader<S>) -> Self {
+        let total = streams.iter().map(ByteStream::stored_length).fold(0, u64::saturating_add);
+        let turns = total.div_ceil(TURN_BYTES).max(1);
+        let slices = |stream: &ByteStream| (stream.range.clone(), stream.stored_length().div_ceil(turns));
+        StreamReader { streams: streams.iter().map(slices).collect(), next: 0, reading: like.beside(0..0) }
     }
 
-    /// The next bytes: of the stream of which the least part has arrived, so that all of them arrive together. They are
-    /// in the buffer `free`, if there is one that was used before. `None` at the end.
+    /// The next bytes of the current slice, or of the next one. They are in the buffer `free`, if there is one that was
+    /// used before. `None` at the end.
     ///
     /// # Errors
     /// Errors of the source.
     pub(crate) async fn chunk(&mut self, free: Option<BufferOf<S>>) -> Result<Option<StoredChunk<BufferOf<S>>>> {
-        let arrived = |(reading, range): &(RangeReader<S>, Range<u64>)| {
-            (reading.position - range.start) as f64 / (range.end - range.start) as f64
-        };
-        let open = self.readers.iter_mut().filter(|(reading, range)| reading.position < range.end);
-        let Some((reading, range)) = open.min_by(|one, other| arrived(one).total_cmp(&arrived(other))) else {
-            return Ok(None);
-        };
-        let at = reading.position;
-        let missing = || truncated_error(range.start, at, range.end);
-        reading.provide_buffer(|| free);
-        let length = reading.chunk((range.end - at).min(SCRATCH_BYTES)).await?.ok_or_else(missing)?.length;
-        let buffer = reading.take_chunk().ok_or_else(missing)?;
+        if self.reading.position >= self.reading.end() {
+            let Some(slice) = self.next_slice() else { return Ok(None) };
+            self.reading = self.reading.beside(slice);
+        }
+        let (at, end) = (self.reading.position, self.reading.end());
+        let missing = || truncated_error(at, at, end);
+        self.reading.provide_buffer(|| free);
+        let length = self.reading.chunk((end - at).min(SCRATCH_BYTES)).await?.ok_or_else(missing)?.length;
+        let buffer = self.reading.take_chunk().ok_or_else(missing)?;
         Ok(Some(StoredChunk { buffer, length, at: Some(at) }))
+    }
+
+    /// Takes the next slice of the next stream that is not read completely.
+    fn next_slice(&mut self) -> Option<Range<u64>> {
+        let order = (self.next..self.streams.len()).chain(0..self.next);
+        let at = order.into_iter().find(|at| self.streams.get(*at).is_some_and(|(range, _)| !range.is_empty()))?;
+        self.next = (at + 1) % self.streams.len();
+        let (range, length) = self.streams.get_mut(at)?;
+        let slice = range.start..range.end.min(range.start.saturating_add(*length));
+        range.start = slice.end;
+        Some(slice)
     }
 }

@@ -5,6 +5,7 @@ use super::zstd::{Frame, FrameEncoder, PLAIN_LEVEL};
 use crate::codec::zstd_seek::{FRAME_BYTES, table};
 use crate::error::{Error, ErrorKind, Result};
 use rayon::prelude::*;
+use std::ops::Range;
 use weightstream_kernels::byte_streams::split;
 
 /// The level for the bytes of one significance. Higher levels find more chance matches, which take more bytes.
@@ -22,7 +23,7 @@ const SAMPLE_BYTES: usize = 128 << 10;
 /// The streams of one tensor, compressed and in memory.
 pub(super) struct StreamEncoder {
     /// The streams that are kept, as positions.
-    kept: std::ops::Range<usize>,
+    kept: Range<usize>,
     width: usize,
     /// Elements that are not compressed yet.
     pending: Vec<u8>,
@@ -49,7 +50,7 @@ pub(super) enum StoredStream {
 
 impl StreamEncoder {
     /// Creates the encoder of elements of `width` bytes. It keeps the streams `kept` of them.
-    pub(super) fn new(width: usize, kept: std::ops::Range<usize>) -> Self {
+    pub(super) fn new(width: usize, kept: Range<usize>) -> Self {
         let streams = kept.clone().map(|_| Vec::new()).collect();
         StreamEncoder { kept, width, pending: Vec::new(), streams, batches: 0, sample: Sample::default() }
     }
@@ -130,11 +131,8 @@ fn split_bytes(elements: &[u8], width: usize) -> Result<Vec<u8>> {
 
 impl StoredStream {
     fn of(frames: Vec<Frame>) -> Self {
-        let decoded: u64 = frames.iter().map(|frame| u64::from(frame.decoded_length)).sum();
-        match StoredStream::Zstd(frames) {
-            StoredStream::Zstd(frames) if StoredStream::zstd_length(&frames) >= decoded => StoredStream::Raw(frames),
-            stream => stream,
-        }
+        let is_smaller = StoredStream::zstd_length(&frames) < decoded_length(&frames);
+        if is_smaller { StoredStream::Zstd(frames) } else { StoredStream::Raw(frames) }
     }
 
     fn zstd_length(frames: &[Frame]) -> u64 {
@@ -146,14 +144,14 @@ impl StoredStream {
     pub(super) fn length(&self) -> u64 {
         match self {
             StoredStream::Zstd(frames) => StoredStream::zstd_length(frames),
-            StoredStream::Raw(frames) => frames.iter().map(|frame| u64::from(frame.decoded_length)).sum(),
+            StoredStream::Raw(frames) => decoded_length(frames),
         }
     }
 
     /// The number of bytes of the stream, if they are compressed.
     pub(super) fn decoded_length(&self) -> Option<u64> {
         match self {
-            StoredStream::Zstd(frames) => Some(frames.iter().map(|frame| u64::from(frame.decoded_length)).sum()),
+            StoredStream::Zstd(frames) => Some(decoded_length(frames)),
             StoredStream::Raw(_) => None,
         }
     }
@@ -168,6 +166,10 @@ impl StoredStream {
             StoredStream::Raw(frames) => frames.iter().try_for_each(|frame| store(&frame.decode()?)),
         }
     }
+}
+
+fn decoded_length(frames: &[Frame]) -> u64 {
+    frames.iter().map(|frame| u64::from(frame.decoded_length)).sum()
 }
 
 /// The table of the positions of several frames; empty for one.

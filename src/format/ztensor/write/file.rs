@@ -124,6 +124,7 @@ impl ZTensorFile<'_> {
             })?;
             let (streams, is_smaller) = encoder.finish()?;
             if !is_smaller {
+                self.file.rewind(mark)?;
                 return Ok(None);
             }
             let mut streams: Vec<_> = (end - kept..end).zip(streams).collect();

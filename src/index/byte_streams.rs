@@ -85,6 +85,18 @@ impl ByteStreams {
         start..self.streams.iter().map(|stream| stream.range.end).max().unwrap_or(start)
     }
 
+    /// The ranges of the streams in the order of the file, each with the padding before it.
+    pub(crate) fn padded_ranges(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for stream in self.file_order().into_iter().filter_map(|at| self.streams.get(at)) {
+            let Range { start, end } = stream.range;
+            let before =
+                ranges.last().map(|range| range.end).filter(|before| start.saturating_sub(*before) < MAX_GAP_BYTES);
+            ranges.push(before.unwrap_or(start)..end);
+        }
+        ranges
+    }
+
     /// The number of stored bytes before those of the stream that is last in the file: as many are kept if the streams
     /// are read one after another.
     pub(crate) fn kept_bytes(&self) -> u64 {

@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use weightstream::ErrorKind;
 use weightstream::internals::dtype::Dtype;
-use weightstream::internals::index::ByteStream;
 use weightstream::internals::loader::{Loader, TensorRequest};
 use weightstream::internals::native::Reader;
 use weightstream::internals::write::{self, Compression, ConvertOptions};
@@ -150,11 +149,42 @@ fn the_streams_of_a_large_tensor_are_read_in_slices_in_turn() {
         // More than one response at a time could hold all connections of a browser.
         let requested: Vec<_> =
             server.requests().into_iter().skip(before).filter_map(|request| request.range).collect();
-        let half = |stream: &ByteStream| stream.range.start + stream.stored_length().div_ceil(2);
-        let first = streams.iter().map(|stream| stream.range.start..half(stream));
-        let second = streams.iter().map(|stream| half(stream)..stream.range.end);
-        let slices: Vec<_> = first.chain(second).map(|slice| slice.start as usize..slice.end as usize).collect();
+        // 20 MB in turns of 8 MiB. Each stream has the padding before it.
+        let mut order: Vec<_> = streams.iter().map(|stream| stream.range.clone()).collect();
+        order.sort_by_key(|range| range.start);
+        let starts = std::iter::once(order[0].start).chain(order.iter().map(|range| range.end));
+        let padded: Vec<_> = starts.zip(&order).map(|(start, range)| start..range.end).collect();
+        let slice = |range: &Range<u64>, turn: u64| {
+            let at = |turn: u64| range.end.min(range.start + turn * (range.end - range.start).div_ceil(3));
+            at(turn) as usize..at(turn + 1) as usize
+        };
+        let slices: Vec<_> = (0..3).flat_map(|turn| padded.iter().map(move |range| slice(range, turn))).collect();
         assert_eq!(requested, slices);
+    });
+}
+
+#[test]
+fn a_load_of_the_whole_model_reads_slices_and_checks_the_padding_between_streams() {
+    let reader = Reader::from_bytes(vec![("m.zt".to_owned(), FILE.clone())]).unwrap();
+    let streams = reader.tensor("t").unwrap().components[0].streams().unwrap().clone();
+    let compressed = streams.iter().find(|stream| stream.is_zstd).unwrap();
+    let mut file = FILE.clone();
+    let padding = compressed.range.end as usize;
+    assert!(!streams.iter().any(|stream| stream.range.contains(&compressed.range.end)) && file[padding] == 0);
+    file[padding] = 1;
+    let server = Server::new(move |request| answer(&file, request));
+    run(async {
+        let loader = open(&server.url("/m.zt")).await.unwrap();
+        let tensors = loader.tensors(None, Rc::new(())).await.unwrap().try_collect::<Vec<_>>();
+        let (tensors, bytes) = received(&loader, tensors).await;
+        assert!(tensors.unwrap().iter().any(|loaded| loaded.components[0].buffer == *DATA));
+        assert!(bytes < FILE.len() as u64 + (1 << 20), "{bytes} bytes");
+        assert!(server.requests().len() > 12, "{} requests", server.requests().len());
+        let warnings = loader.warnings().await.unwrap();
+        assert!(
+            warnings.iter().any(|(_, warning)| warning.contains("1 bytes of padding are not zero")),
+            "{warnings:?}"
+        );
     });
 }
 

@@ -5,7 +5,7 @@ use crate::index::Component;
 use crate::loader::schedule::offload::{self, PendingComponent, ready};
 use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::{Target, unplanned};
-use crate::loader::transfer::range_reader::RangeReader;
+use crate::loader::transfer::range_reader::{Chunk, RangeReader};
 use crate::loader::transfer::streams::StreamReader;
 use crate::pipeline::{Job, Received, StoredChunk, Task, TaskError, Work};
 use crate::plan::WantedRange;
@@ -13,8 +13,8 @@ use crate::source::{Buffer, BufferOf, ModelSource};
 use std::rc::Rc;
 
 impl<S: ModelSource> RunReader<S> {
-    /// Whether the streams of a component are read side by side. Digests of whole files, and of all stored bytes of a
-    /// component, need the bytes in order.
+    /// Whether the streams of a component are read side by side. A digest of all stored bytes of a component, and some
+    /// of whole files, need the bytes in order.
     #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, wanted: &WantedRange<Target>, task: &Task) -> bool {
         let component = &task.component;
@@ -23,7 +23,6 @@ impl<S: ModelSource> RunReader<S> {
             && self.file.reads_side_by_side(component)
             && self.batch.can_be_split(&self.file, self.share.shard)
             && self.share().is_some()
-            && !self.share.reads_all()
     }
 
     /// Reads a component whose streams are read side by side. `reading` continues behind it.
@@ -59,15 +58,15 @@ impl<S: ModelSource> RunReader<S> {
         name: &str,
     ) -> Result<Received<BufferOf<S>>> {
         let mut free = None;
-        while let Some(StoredChunk { buffer, length, at: Some(start) }) = streams.chunk(free).await? {
-            let mut at = start;
-            buffer.inspect(0..length, &mut |bytes| {
-                job.push_at(Some(at), bytes)?;
-                at += bytes.len() as u64;
+        while let Some(chunk) = streams.chunk(free).await? {
+            self.stream_arrived(&chunk, name)?;
+            let mut at = chunk.at;
+            chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
+                job.push_at(at, bytes)?;
+                at = at.map(|at| at + bytes.len() as u64);
                 Ok(())
             })?;
-            self.arrived(start..start + length, Some(name));
-            free = Some(buffer);
+            free = Some(chunk.buffer);
         }
         job.finish()
     }
@@ -83,8 +82,7 @@ impl<S: ModelSource> RunReader<S> {
     ) -> Result<PendingComponent<BufferOf<S>>> {
         let free = || self.batch.pool.as_ref().and_then(|pool| pool.chunk());
         while let Some(chunk) = streams.chunk(free()).await? {
-            let start = chunk.at.unwrap_or_default();
-            self.arrived(start..start + chunk.length, Some(name));
+            self.stream_arrived(&chunk, name)?;
             match work.push(chunk).await {
                 Ok(true) => self.batch.concurrency.borrow_mut().restart(),
                 Ok(false) => {}
@@ -93,5 +91,13 @@ impl<S: ModelSource> RunReader<S> {
             }
         }
         Ok(self.or_retry_locally(work.finish(), task, component.range.clone(), into))
+    }
+
+    /// Reports bytes that have arrived, and passes them to the checksums of the whole file.
+    fn stream_arrived(&self, chunk: &StoredChunk<BufferOf<S>>, name: &str) -> Result<()> {
+        let (start, length) = (chunk.at.unwrap_or_default(), chunk.length);
+        self.checks().chunk(start, &Chunk { buffer: &chunk.buffer, start, length })?;
+        self.arrived(start..start + length, Some(name));
+        Ok(())
     }
 }

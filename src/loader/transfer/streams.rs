@@ -21,11 +21,12 @@ use std::sync::Arc;
 const MAX_KEPT_BYTES: u64 = 8 << 20;
 
 /// The slices of one turn have about this many stored bytes. Until the last of them arrives, the others are kept.
-const TURN_BYTES: u64 = 16 << 20;
+const TURN_BYTES: u64 = 8 << 20;
 
 /// Reads slices of streams in turn.
 pub(crate) struct StreamReader<S: Source> {
-    /// The range of each stream that was not requested yet, and the length of its slices.
+    /// In the order of the file, the range of each stream that was not requested yet, with the padding before it, and
+    /// the length of its slices.
     streams: Vec<(Range<u64>, u64)>,
     /// The position in `streams` of the next slice.
     next: usize,
@@ -92,10 +93,11 @@ impl<S: Source> StreamReader<S> {
     /// Starts to read the streams of a component, like another reader of the file. Requests nothing yet.
     #[inline(never)] // like the one above
     pub(crate) fn new(streams: &ByteStreams, like: &RangeReader<S>) -> Self {
-        let total = streams.iter().map(ByteStream::stored_length).fold(0, u64::saturating_add);
-        let turns = total.div_ceil(TURN_BYTES).max(1);
-        let slices = |stream: &ByteStream| (stream.range.clone(), stream.stored_length().div_ceil(turns));
-        StreamReader { streams: streams.iter().map(slices).collect(), next: 0, reading: like.beside(0..0) }
+        let ranges = streams.padded_ranges();
+        let length = |range: &Range<u64>| range.end - range.start;
+        let turns = ranges.iter().map(length).fold(0, u64::saturating_add).div_ceil(TURN_BYTES).max(1);
+        let sliced = ranges.into_iter().map(|range| (range.clone(), length(&range).div_ceil(turns)));
+        StreamReader { streams: sliced.collect(), next: 0, reading: like.beside(0..0) }
     }
 
     /// The next bytes of the current slice, or of the next one. They are in the buffer `free`, if there is one that was

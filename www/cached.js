@@ -8,8 +8,8 @@ import { bytes } from "./format.js";
 
 /** @typedef {{ bytesReceived: number, bytesFromCache: number }} Received */
 
-// What validates cached files is less than this share of a load.
-const FEW = 0.01;
+// What validates cached files, or is read again where a connection takes over, is less than this share of a load.
+const FEW = 0.05;
 
 /**
  * @param {Received} before

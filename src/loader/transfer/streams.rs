@@ -21,7 +21,7 @@ use std::sync::Arc;
 const MAX_KEPT_BYTES: u64 = 8 << 20;
 
 /// The slices of one turn have about this many stored bytes. Until the last of them arrives, the others are kept.
-const TURN_BYTES: u64 = 8 << 20;
+const TURN_BYTES: u64 = 16 << 20;
 
 /// Reads slices of streams in turn.
 pub(crate) struct StreamReader<S: Source> {

@@ -149,16 +149,16 @@ fn the_streams_of_a_large_tensor_are_read_in_slices_in_turn() {
         // More than one response at a time could hold all connections of a browser.
         let requested: Vec<_> =
             server.requests().into_iter().skip(before).filter_map(|request| request.range).collect();
-        // 20 MB in turns of 8 MiB. Each stream has the padding before it.
+        // 20 MB in turns of 16 MiB. Each stream has the padding before it.
         let mut order: Vec<_> = streams.iter().map(|stream| stream.range.clone()).collect();
         order.sort_by_key(|range| range.start);
         let starts = std::iter::once(order[0].start).chain(order.iter().map(|range| range.end));
         let padded: Vec<_> = starts.zip(&order).map(|(start, range)| start..range.end).collect();
         let slice = |range: &Range<u64>, turn: u64| {
-            let at = |turn: u64| range.end.min(range.start + turn * (range.end - range.start).div_ceil(3));
+            let at = |turn: u64| range.end.min(range.start + turn * (range.end - range.start).div_ceil(2));
             at(turn) as usize..at(turn + 1) as usize
         };
-        let slices: Vec<_> = (0..3).flat_map(|turn| padded.iter().map(move |range| slice(range, turn))).collect();
+        let slices: Vec<_> = (0..2).flat_map(|turn| padded.iter().map(move |range| slice(range, turn))).collect();
         assert_eq!(requested, slices);
     });
 }
@@ -179,7 +179,7 @@ fn a_load_of_the_whole_model_reads_slices_and_checks_the_padding_between_streams
         let (tensors, bytes) = received(&loader, tensors).await;
         assert!(tensors.unwrap().iter().any(|loaded| loaded.components[0].buffer == *DATA));
         assert!(bytes < FILE.len() as u64 + (1 << 20), "{bytes} bytes");
-        assert!(server.requests().len() > 12, "{} requests", server.requests().len());
+        assert!(server.requests().len() > 8, "{} requests", server.requests().len());
         let warnings = loader.warnings().await.unwrap();
         assert!(
             warnings.iter().any(|(_, warning)| warning.contains("1 bytes of padding are not zero")),
@@ -307,10 +307,13 @@ fn no_call_mixes_versions() {
         other[stream.range.start as usize..stream.range.end as usize].iter_mut().for_each(|byte| *byte ^= 0xff);
     }
     let other = std::sync::Arc::new(other);
+    let other_data: Vec<u8> =
+        DATA.iter().enumerate().map(|(at, byte)| if at % 4 < 3 { byte ^ 0xff } else { *byte }).collect();
     let mut mixed = Vec::new();
     for (name, alter) in UNPROVEN {
         for call in 0..6 {
-            for later in 0..5 {
+            // Loads of the whole tensor take longer.
+            for later in (0..5).step_by(if call < 3 { 1 } else { 2 }) {
                 let (other, changes_at) = (other.clone(), std::sync::Arc::new(AtomicUsize::new(usize::MAX)));
                 let at = std::sync::Arc::clone(&changes_at);
                 let server = Server::new(move |request| {
@@ -340,15 +343,9 @@ fn no_call_mixes_versions() {
                         _ => viewed(&loader, 0..ROWS as u64).await,
                     };
                     let one = &DATA[wanted.start * ROW_BYTES..wanted.end * ROW_BYTES];
-                    let is_other = |found: &[u8]| {
-                        one.iter()
-                            .zip(found)
-                            .enumerate()
-                            .all(|(at, (a, b))| *b == if at % 4 < 3 { a ^ 0xff } else { *a })
-                    };
                     if let Ok(found) = found
                         && found != one
-                        && !is_other(&found)
+                        && found != other_data[wanted.start * ROW_BYTES..wanted.end * ROW_BYTES]
                     {
                         mixed.push(format!("{name}, call {call}, {later} requests later"));
                     }
@@ -438,8 +435,9 @@ mod digests {
     fn pinned_digests_are_compared_by_every_call() {
         let server = serve();
         run(async {
+            // What `verify` decides is the same for every algorithm.
             for verify in [false, true] {
-                for like in ALGORITHMS {
+                for like in ALGORITHMS.into_iter().take(if verify { ALGORITHMS.len() } else { 1 }) {
                     for is_right in [true, false] {
                         let of_tensor = if is_right { digest_of(&DATA, like) } else { like };
                         let of_file = if is_right { digest_of(&FILE, like) } else { like };

@@ -47,9 +47,21 @@ impl<S: Source> NextRequest<S> {
             return;
         }
         let request = || (current_end, send(current_end..Self::end(current_end, end)));
-        let (_, response) = self.0.get_or_insert_with(request);
-        // A future does nothing until it is polled. Each call polls it once, and the reader awaits it in the end.
-        if let Poll::Ready(arrived) = response.poll_unpin(&mut Context::from_waker(Waker::noop())) {
+        self.0.get_or_insert_with(request);
+        self.poll();
+    }
+
+    /// A request whose response starts at `start`. Nothing is sent before it is polled.
+    pub(crate) fn of(start: u64, response: LocalBoxFuture<'static, Response<S>>) -> Self {
+        NextRequest(Some((start, response)))
+    }
+
+    /// Sends the request, and goes on with it. A future does nothing until it is polled: each call polls it once, and
+    /// the reader awaits it in the end.
+    pub(crate) fn poll(&mut self) {
+        if let Some((_, response)) = &mut self.0
+            && let Poll::Ready(arrived) = response.poll_unpin(&mut Context::from_waker(Waker::noop()))
+        {
             *response = future::ready(arrived).boxed_local();
         }
     }

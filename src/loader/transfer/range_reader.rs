@@ -105,13 +105,23 @@ impl<S: Source> RangeReader<S> {
         self.tap.is_some()
     }
 
-    /// Another reader of the same file, with limited requests and pauses for other loads if this one has them. All of
-    /// its responses must prove the version of the file.
-    pub(crate) fn beside(&self, range: Range<u64>) -> Self {
+    /// Another reader of the same file, with limited requests, and pauses for other loads if this one has them. All of
+    /// its responses must prove the version of the file. `first` may be its first request.
+    pub(crate) fn beside(&self, range: Range<u64>, first: NextRequest<S>) -> Self {
         let end = Rc::new(Cell::new(range.end));
-        let next_request = self.next_request.as_ref().map(|_| NextRequest::default());
         let (prefetch_priority, is_cut) = (self.prefetch_priority.clone(), Rc::new(Cell::new(true)));
-        RangeReader { next_request, prefetch_priority, is_cut, ..self.file.start(range, end) }
+        RangeReader { next_request: Some(first), prefetch_priority, is_cut, ..self.file.start(range, end) }
+    }
+
+    /// The first request of another reader. It is sent when it is polled.
+    pub(crate) fn request_beside(&self, range: Range<u64>) -> NextRequest<S> {
+        let (file, start) = (Rc::clone(&self.file), range.start);
+        NextRequest::of(start, async move { file.request(range).await }.boxed_local())
+    }
+
+    /// Whether the current response proves the version of the file.
+    pub(crate) fn proves_version(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.proof == Proof::Strong)
     }
 
     /// Limits the length of requests, and with it the bytes that a browser receives ahead of the reader.

@@ -1,14 +1,16 @@
 //! Reads the streams of a component side by side, so that little is kept until the bytes of the others arrive, and of
 //! rows only the parts of the streams that have them.
 //!
-//! Side by side means a slice of each stream in turn, each with a request of its own that is read to its end. A browser
-//! has six connections to a server: with one open response for each stream, the responses of several tensors could hold
-//! all of them while each tensor waits for another one.
+//! Side by side means a slice of each stream in turn, each with a request of its own that is read to its end. The next
+//! slice is requested while the current one is read. A browser has six connections to a server: with one open response
+//! for each stream, the responses of several tensors could hold all of them while each tensor waits for another one.
+//! Here each reader waits only for the oldest of its two requests, which gets a connection before the later ones.
 
 use crate::error::Result;
 use crate::index::{BlockSpan, ByteStream, ByteStreams, Component};
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::next_request::NextRequest;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
 use crate::pipeline::StoredChunk;
@@ -32,6 +34,8 @@ pub(crate) struct StreamReader<S: Source> {
     next: usize,
     /// Reads the current slice.
     reading: RangeReader<S>,
+    /// The slice after it, and the request for it, once it is sent.
+    ahead: Option<(Range<u64>, NextRequest<S>)>,
 }
 
 impl<S: Source> ModelFile<S> {
@@ -97,7 +101,8 @@ impl<S: Source> StreamReader<S> {
         let length = |range: &Range<u64>| range.end - range.start;
         let turns = ranges.iter().map(length).fold(0, u64::saturating_add).div_ceil(TURN_BYTES).max(1);
         let sliced = ranges.into_iter().map(|range| (range.clone(), length(&range).div_ceil(turns)));
-        StreamReader { streams: sliced.collect(), next: 0, reading: like.beside(0..0) }
+        let reading = like.beside(0..0, NextRequest::default());
+        StreamReader { streams: sliced.collect(), next: 0, reading, ahead: None }
     }
 
     /// The next bytes of the current slice, or of the next one. They are in the buffer `free`, if there is one that was
@@ -107,15 +112,27 @@ impl<S: Source> StreamReader<S> {
     /// Errors of the source.
     pub(crate) async fn chunk(&mut self, free: Option<BufferOf<S>>) -> Result<Option<StoredChunk<BufferOf<S>>>> {
         if self.reading.position >= self.reading.end() {
-            let Some(slice) = self.next_slice() else { return Ok(None) };
-            self.reading = self.reading.beside(slice);
+            let ahead = self.ahead.take().or_else(|| Some((self.next_slice()?, NextRequest::default())));
+            let Some((slice, request)) = ahead else { return Ok(None) };
+            self.reading = self.reading.beside(slice, request);
         }
         let (at, end) = (self.reading.position, self.reading.end());
         let missing = || truncated_error(at, at, end);
         self.reading.provide_buffer(|| free);
         let length = self.reading.chunk((end - at).min(SCRATCH_BYTES)).await?.ok_or_else(missing)?.length;
         let buffer = self.reading.take_chunk().ok_or_else(missing)?;
+        self.request_ahead();
         Ok(Some(StoredChunk { buffer, length, at: Some(at) }))
+    }
+
+    /// Requests the next slice, or goes on with this request.
+    fn request_ahead(&mut self) {
+        if self.ahead.is_none() && self.reading.proves_version() {
+            self.ahead = self.next_slice().map(|slice| (slice.clone(), self.reading.request_beside(slice)));
+        }
+        if let Some((_, request)) = &mut self.ahead {
+            request.poll();
+        }
     }
 
     /// Takes the next slice of the next stream that is not read completely.

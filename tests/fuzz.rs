@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 #![allow(unreachable_pub, reason = "the targets are also compiled as a separate crate")]
 
+#[cfg(feature = "ztensor")]
+#[path = "../fuzz/src/byte_streams.rs"]
+mod byte_streams;
 mod corpus;
 #[path = "../fuzz/src/decoder.rs"]
 mod decoder;
@@ -60,6 +63,25 @@ fn decoders_are_independent_of_the_split_of_their_input() {
             decoder::lz4_blocks(&input);
             decoder::lz4_block(&input);
             decoder::zstd(&input);
+        }
+    }
+}
+
+#[cfg(feature = "ztensor")]
+#[test]
+fn streams_are_joined_in_any_order_and_split() {
+    let count = 5000;
+    let exponents: Vec<u8> = random_bytes(1, count).into_iter().map(|byte| 60 + (byte & 3)).collect();
+    let frame = zstd::bulk::compress(&exponents, 1).unwrap();
+    let (zstd, raw) = (Some(frame.len() as u16), random_bytes(2, count));
+    for (second, lengths) in [(&raw, [zstd, None]), (&frame, [zstd, zstd])] {
+        let stored = [&frame[..], second].concat();
+        for seed in 0..300u64 {
+            let is_intact = seed.is_multiple_of(3);
+            let bytes = if is_intact { stored.clone() } else { corrupted(&stored, seed) };
+            let (is_reversed, slice) = (seed.is_multiple_of(2), random_cuts(seed)[0] % 2000);
+            let input = byte_streams::Input::new(count as u16, lengths, is_reversed, slice, &bytes);
+            assert!(byte_streams::check(&input) || !is_intact, "{seed}");
         }
     }
 }

@@ -11,8 +11,8 @@ use tungstenite::{Message, WebSocket};
 
 use crate::console::line_of;
 
-/// The time limit of one call. Calls take milliseconds, but a machine can be slow.
-const CALL_LIMIT: Duration = Duration::from_secs(60);
+/// The time limit of one call. Most take milliseconds; one may wait for a load over a slow line.
+const CALL_LIMIT: Duration = Duration::from_secs(240);
 
 /// How long one read of the socket blocks before time limits are checked again.
 const READ_TIMEOUT: Duration = Duration::from_millis(50);

@@ -1,5 +1,6 @@
 //! The code of the fuzz targets: runs the library on arbitrary inputs and checks its invariants.
 
+pub mod byte_streams;
 pub mod decoder;
 pub mod frames;
 pub mod load;

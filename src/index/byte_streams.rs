@@ -52,7 +52,7 @@ impl ByteStreams {
     ///
     /// # Errors
     /// `FORMAT` if their ranges overlap.
-    pub(crate) fn new(streams: Vec<ByteStream>, digest: Option<Digest>) -> Result<Self> {
+    pub fn new(streams: Vec<ByteStream>, digest: Option<Digest>) -> Result<Self> {
         let streams = ByteStreams { streams, digest };
         let overlap = streams.gaps().find(|(end, start)| start < end);
         match overlap {
@@ -80,7 +80,7 @@ impl ByteStreams {
     }
 
     /// The range of the file from the first byte of a stream to the last.
-    pub(crate) fn range(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<u64> {
         let start = self.streams.iter().map(|stream| stream.range.start).min().unwrap_or(0);
         start..self.streams.iter().map(|stream| stream.range.end).max().unwrap_or(start)
     }

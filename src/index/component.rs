@@ -144,6 +144,15 @@ impl Component {
         }
     }
 
+    /// A component `data` whose elements, of `decoded_length` bytes together, are split into streams.
+    #[cfg(feature = "ztensor")]
+    #[doc(hidden)]
+    pub fn split(dtype: Dtype, decoded_length: Option<u64>, streams: ByteStreams) -> Self {
+        let (encoding, range) = (Encoding::ByteStreamSplit, streams.range());
+        let streams = Some(Arc::new(streams));
+        Component { encoding, decoded_length, streams, ..Component::raw(dtype, range) }
+    }
+
     /// A component `data` of raw bytes.
     #[doc(hidden)]
     pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {

@@ -12,7 +12,6 @@ use crate::error::{Result, malformed};
 use crate::index::{ByteStream, ByteStreams, Component, ComponentDigest, DigestedBytes, Encoding};
 use crate::values::described::text;
 use serde_json::{Map, Value};
-use std::sync::Arc;
 use weightstream_kernels::byte_streams::is_width;
 
 /// The name of the layout.
@@ -75,14 +74,8 @@ pub(super) fn read(
         Some(digest) => Some(ComponentDigest { digest, over: DigestedBytes::Streams }),
         None => whole.map(|digest| ComponentDigest { digest, over: DigestedBytes::Decoded }),
     };
-    Ok(Some(Component {
-        encoding: Encoding::ByteStreamSplit,
-        decoded_length: dtype.byte_length(elements)?,
-        digest,
-        range: streams.range(),
-        streams: Some(Arc::new(streams)),
-        ..Component::raw(dtype, 0..0)
-    }))
+    let decoded_length = dtype.byte_length(elements)?;
+    Ok(Some(Component { digest, ..Component::split(dtype, decoded_length, streams) }))
 }
 
 /// The dtype of the elements: `type` if there is one, else `dtype`, as for components.

@@ -312,8 +312,7 @@ fn no_call_mixes_versions() {
     let mut mixed = Vec::new();
     for (name, alter) in UNPROVEN {
         for call in 0..6 {
-            // Loads of the whole tensor take longer.
-            for later in (0..5).step_by(if call < 3 { 1 } else { 2 }) {
+            for later in 0..5 {
                 let (other, changes_at) = (other.clone(), std::sync::Arc::new(AtomicUsize::new(usize::MAX)));
                 let at = std::sync::Arc::clone(&changes_at);
                 let server = Server::new(move |request| {
@@ -435,9 +434,8 @@ mod digests {
     fn pinned_digests_are_compared_by_every_call() {
         let server = serve();
         run(async {
-            // What `verify` decides is the same for every algorithm.
             for verify in [false, true] {
-                for like in ALGORITHMS.into_iter().take(if verify { ALGORITHMS.len() } else { 1 }) {
+                for like in ALGORITHMS {
                     for is_right in [true, false] {
                         let of_tensor = if is_right { digest_of(&DATA, like) } else { like };
                         let of_file = if is_right { digest_of(&FILE, like) } else { like };

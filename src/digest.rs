@@ -79,10 +79,15 @@ impl std::fmt::Display for Digest {
 
 /// Decodes hexadecimal text. Returns `None` if it does not have exactly two digits for each of `N` bytes.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    bytes_from_hex(text)?.try_into().ok()
+}
+
+/// Decodes hexadecimal text. Returns `None` if it does not have exactly two digits for each byte.
+pub(crate) fn bytes_from_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();
-    let bytes: Vec<u8> = pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect();
-    bytes.try_into().ok().filter(|_| rest.is_empty())
+    let bytes = pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect();
+    rest.is_empty().then_some(bytes)
 }
 
 #[cfg(all(test, native))]

@@ -99,7 +99,7 @@
 //! | | `identity`, `status`, `retry` | the version of a file; what an HTTP status means; when to retry |
 //! | | `names`, `location` | names of files in paths and URLs; what is a URL |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
-//! | base | `algorithm`, `digest`, `dtype`, `error`, `progress`, `on_progress` | vocabulary |
+//! | base | `algorithm`, `digest`, `digest_state`, `dtype`, `error`, `progress`, `on_progress` | vocabulary |
 //! | | `buffer`, `host` | the memory of tensors; the clock and timers of the platform |
 //! | | `deferred` | which parts of the npm package's module are loaded |
 //! | | `setters`, `similar_names`, `sorting` | language: methods of options; suggestions; sorting with less code |
@@ -128,6 +128,7 @@ mod codec;
 mod cursor;
 mod deferred;
 mod digest;
+mod digest_state;
 mod dtype;
 mod error;
 mod fields;
@@ -274,7 +275,7 @@ pub mod internals {
     }
     pub mod publication {
         pub use crate::index::part::{MAX_PARTS, part_path};
-        pub use crate::index::publication::{KEY, Publication};
+        pub use crate::index::publication::{KEY, Publication, STATES};
     }
     #[cfg(native)]
     pub mod regular_file {

@@ -12,12 +12,16 @@
 //! Digests of tensors are of their stored bytes; a tensor with several components has an object with their roles.
 //! `copies` states ranges of new files that a file of the previous revision contains, too: the offset, the offset in
 //! the previous file, and the length in bytes.
+//!
+//! A file with large tensors in streams has `sha256_states`, too: pairs of an offset and the state of the computation
+//! of its SHA-256 after the bytes before, so that streams that are read side by side can be digested. See
+//! [`DigestState`](weightstream::internals::index::DigestState).
 
 use super::record::FileRecord;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use weightstream::internals::output::FinishedFile;
-use weightstream::internals::publication::KEY;
+use weightstream::internals::publication::{KEY, STATES};
 use weightstream::{Error, ErrorKind, Result};
 
 /// A file beside the files of tensors: the index file of AEROSET.
@@ -42,8 +46,12 @@ pub(super) fn complete(
     let text = std::fs::read(manifest.temporary_path())?;
     let mut document: Map<String, Value> = serde_json::from_slice(&text).map_err(internal)?;
     let mut files = Map::new();
-    for FileRecord { name, byte_length, sha256, .. } in records {
-        files.insert(name.clone(), json!({ "size": byte_length, "sha256": sha256 }));
+    for FileRecord { name, byte_length, sha256, states, .. } in records {
+        let mut file = Map::from_iter([("size".to_owned(), json!(byte_length)), ("sha256".to_owned(), json!(sha256))]);
+        if !states.is_empty() {
+            file.insert(STATES.to_owned(), json!(states));
+        }
+        files.insert(name.clone(), file.into());
     }
     for Document { name, byte_length, sha256 } in documents {
         files.insert(name.clone(), json!({ "size": byte_length, "sha256": sha256 }));

@@ -254,6 +254,7 @@ impl<'a> FileWriter<'a> {
             byte_length: file.byte_length(),
             crc32: file.crc32(),
             sha256: content.sha256.to_string(),
+            states: content.states,
             tensors: content.tensors,
         };
         Ok((file, record))

@@ -1,12 +1,13 @@
 //! Reads a finished file once, and computes what its record states about its content.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use weightstream::Result;
 use weightstream::internals::codec::digest::Hasher;
-use weightstream::internals::index::{Digest, Tensor};
+use weightstream::internals::index::{ByteStreams, Component, Digest, Tensor};
 use weightstream::internals::native::Reader;
 use weightstream::internals::output::FinishedFile;
 
@@ -16,6 +17,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// What a file contains.
 pub(super) struct Content {
     pub(super) sha256: Digest,
+    /// States of its computation: see [`FileRecord::states`](super::record::FileRecord::states).
+    pub(super) states: Vec<(u64, String)>,
     /// The digests of the components of each tensor, by role.
     pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -27,7 +30,7 @@ pub(super) struct Content {
 pub(super) fn content(file: &FinishedFile) -> Result<Content> {
     let reader = Reader::open(file.temporary_path())?;
     let mut components = RangeDigests::of(reader.tensors());
-    let mut whole = sha256();
+    let mut whole = FileDigest::of(reader.tensors());
     let mut bytes = File::open(file.temporary_path())?;
     let mut piece = vec![0; PIECE_BYTES];
     let mut position = 0;
@@ -45,7 +48,49 @@ pub(super) fn content(file: &FinishedFile) -> Result<Content> {
         });
         (tensor.name.clone(), of_component.collect())
     };
-    Ok(Content { sha256: whole.finish(), tensors: reader.tensors().iter().map(of_tensor).collect() })
+    let (sha256, states) = whole.finish();
+    Ok(Content { sha256, states, tensors: reader.tensors().iter().map(of_tensor).collect() })
+}
+
+/// The digest of a file that is read from its start, and the states of its computation at the starts of streams that
+/// are read side by side.
+struct FileDigest {
+    hasher: Hasher,
+    position: u64,
+    /// The offsets of the states that follow, the last one first.
+    pending: Vec<u64>,
+    states: Vec<(u64, String)>,
+}
+
+impl FileDigest {
+    fn of(tensors: &[Tensor]) -> Self {
+        let streams = tensors.iter().flat_map(|tensor| &tensor.components).filter_map(Component::streams);
+        let starts = streams.filter(|streams| streams.keep_much()).flat_map(ByteStreams::later_starts);
+        let mut pending: Vec<_> = starts.collect();
+        pending.sort_unstable_by_key(|at| Reverse(*at));
+        pending.dedup(); // tied tensors
+        FileDigest { hasher: sha256(), position: 0, pending, states: Vec::new() }
+    }
+
+    /// Processes the bytes that follow those of the last call.
+    fn update(&mut self, mut bytes: &[u8]) {
+        while let Some(at) = self.pending.pop_if(|at| *at - self.position <= bytes.len() as u64) {
+            let (before, after) = bytes.split_at((at - self.position) as usize);
+            self.add(before);
+            bytes = after;
+            self.states.extend(self.hasher.state(at).map(|state| (at, state.to_string())));
+        }
+        self.add(bytes);
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.position += bytes.len() as u64;
+    }
+
+    fn finish(self) -> (Digest, Vec<(u64, String)>) {
+        (self.hasher.finish(), self.states)
+    }
 }
 
 /// The digests of ranges of a file that is read from its start. Ranges are equal, for tied tensors, or do not overlap.
@@ -59,7 +104,7 @@ impl RangeDigests {
     fn of(tensors: &[Tensor]) -> Self {
         let mut ranges: Vec<_> =
             tensors.iter().flat_map(|tensor| &tensor.components).map(|c| c.range.clone()).collect();
-        ranges.sort_by_key(|range| std::cmp::Reverse((range.start, range.end)));
+        ranges.sort_by_key(|range| Reverse((range.start, range.end)));
         ranges.dedup();
         RangeDigests { pending: ranges.into_iter().map(|range| (range, sha256())).collect(), finished: BTreeMap::new() }
     }

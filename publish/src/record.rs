@@ -25,6 +25,10 @@ pub(super) struct FileRecord {
     pub(super) crc32: u32,
     /// The SHA-256 of the file, in hexadecimal.
     pub(super) sha256: String,
+    /// States of the computation of the SHA-256, with their offsets: see
+    /// [`DigestState`](weightstream::internals::index::DigestState).
+    #[serde(default)]
+    pub(super) states: Vec<(u64, String)>,
     /// The SHA-256 of the stored bytes of the components of each tensor, by role.
     pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
 }

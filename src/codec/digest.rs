@@ -3,11 +3,16 @@
 use super::crc32;
 use crate::algorithm::Algorithm;
 use crate::digest::Digest;
+use crate::digest_state::{DigestState, WORDS_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use sha2::Digest as _;
+use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use std::hash::Hasher as _;
 #[cfg(feature = "xxh3")]
 use twox_hash::XxHash3_64;
+
+/// The number of bytes that SHA-256 processes at once.
+const BLOCK_BYTES: u64 = 64;
 
 /// Computes a digest incrementally.
 #[derive(Debug, Clone)]
@@ -80,6 +85,35 @@ impl Hasher {
         true
     }
 
+    /// Continues a computation of SHA-256. `None` if the state cannot be one.
+    #[inline(never)] // so that it can be in another part of the npm package's module
+    pub fn resume(state: &DigestState) -> Option<Self> {
+        let (words, rest) = state.bytes().split_at_checked(WORDS_BYTES)?;
+        let mut serialized = SerializedState::<sha2::Sha256>::default();
+        let (core, buffer) = serialized.split_at_mut_checked(WORDS_BYTES)?;
+        let (blocks, buffer) = buffer.split_at_mut_checked(size_of::<u64>())?;
+        for (to, word) in core.as_chunks_mut::<4>().0.iter_mut().zip(words.as_chunks::<4>().0) {
+            *to = u32::from_be_bytes(*word).to_le_bytes();
+        }
+        blocks.copy_from_slice(&(state.offset / BLOCK_BYTES).to_le_bytes());
+        let (length, buffer) = buffer.split_first_mut()?;
+        *length = rest.len() as u8;
+        buffer.get_mut(..rest.len())?.copy_from_slice(rest);
+        SerializableState::deserialize(&serialized).ok().map(|hasher| Hasher(State::Sha256(Box::new(hasher))))
+    }
+
+    /// The state after `offset` bytes, which were all. `None` for other algorithms than SHA-256.
+    #[inline(never)] // like the one above
+    pub fn state(&self, offset: u64) -> Option<DigestState> {
+        let State::Sha256(hasher) = &self.0 else { return None };
+        let serialized = hasher.serialize();
+        let (words, buffer) = serialized.split_at_checked(WORDS_BYTES)?;
+        let (_, buffer) = buffer.split_at_checked(size_of::<u64>())?;
+        let (length, buffer) = buffer.split_first()?;
+        let words = words.as_chunks::<4>().0.iter().flat_map(|word| u32::from_le_bytes(*word).to_be_bytes());
+        DigestState::new(offset, words.chain(buffer.get(..usize::from(*length))?.iter().copied()).collect())
+    }
+
     /// Returns the digest of all bytes.
     pub fn finish(self) -> Digest {
         match self.0 {
@@ -127,7 +161,7 @@ pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
 }
 
 #[cfg(all(test, native))]
-#[allow(clippy::unwrap_used, reason = "a test")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::digest::from_hex;
@@ -161,6 +195,26 @@ mod tests {
             assert_eq!(whole.append(rest, second.len() as u64), Hasher::can_append(stated));
             assert_eq!(whole.finish() == stated, Hasher::can_append(stated) || bytes.is_empty());
         }
+    }
+
+    #[test]
+    fn continues_sha_256_from_a_state() {
+        let bytes: Vec<u8> = (0..1000_u32).map(|number| (number * 7 + number / 13) as u8).collect();
+        let like = Digest::Sha256([0; 32]);
+        for at in [0, 1, 63, 64, 65, 127, 128, 500, 1000] {
+            let mut before = Hasher::new(like);
+            before.update(&bytes[..at]);
+            let state = before.state(at as u64).unwrap();
+            let stated = DigestState::parse(at as u64, &state.to_string()).unwrap();
+            assert_eq!(stated, state);
+            let mut resumed = Hasher::resume(&stated).unwrap();
+            resumed.update(&bytes[at..]);
+            assert_eq!(resumed.finish(), digest_of(&bytes, like), "{at}");
+        }
+        // The initial words of FIPS 180-4, section 5.3.3.
+        let initial = Hasher::new(like).state(0).unwrap().to_string();
+        assert_eq!(initial, "6a09e667bb67ae853c6ef372a54ff53a510e527f9b05688c1f83d9ab5be0cd19");
+        assert_eq!(DigestState::parse(1, &initial), None, "one byte is missing");
     }
 
     #[test]

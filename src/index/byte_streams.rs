@@ -35,6 +35,9 @@ pub struct ByteStream {
 /// The maximum number of bytes between streams that are next to each other: writers align blobs to this much.
 const MAX_GAP_BYTES: u64 = 4096;
 
+/// The streams of a component of which more stored bytes would be kept are read side by side. Each takes requests.
+const MAX_KEPT_BYTES: u64 = 8 << 20;
+
 impl ByteStream {
     /// A whole stream.
     pub fn whole(range: Range<u64>, is_zstd: bool, decoded_length: u64, digest: Option<Digest>) -> Self {
@@ -97,9 +100,19 @@ impl ByteStreams {
         ranges
     }
 
+    /// The offsets of the streams after the first one in the file, with the padding before them.
+    pub fn later_starts(&self) -> impl Iterator<Item = u64> {
+        self.padded_ranges().into_iter().skip(1).map(|range| range.start)
+    }
+
+    /// Whether so many bytes would be kept that the streams are read side by side, each with requests of its own.
+    pub fn keep_much(&self) -> bool {
+        self.kept_bytes() > MAX_KEPT_BYTES
+    }
+
     /// The number of stored bytes before those of the stream that is last in the file: as many are kept if the streams
     /// are read one after another.
-    pub(crate) fn kept_bytes(&self) -> u64 {
+    fn kept_bytes(&self) -> u64 {
         let lengths = self.streams.iter().map(ByteStream::stored_length);
         let last = self.streams.iter().max_by_key(|stream| stream.range.end).map_or(0, ByteStream::stored_length);
         lengths.fold(0, u64::saturating_add).saturating_sub(last)

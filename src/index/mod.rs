@@ -2,6 +2,8 @@
 
 pub use crate::codec::digest::Hasher;
 pub use crate::digest::Digest;
+#[doc(hidden)]
+pub use crate::digest_state::DigestState;
 pub use crate::long_array::{LongArray, Strings};
 use serde_json::{Map, Value};
 

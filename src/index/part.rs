@@ -1,6 +1,7 @@
 //! The files of a model in several: how many there may be, and where.
 
 use crate::digest::Digest;
+use crate::digest_state::DigestState;
 use crate::error::{Error, ErrorKind, Result, malformed};
 
 /// Maximum number of files of a model. The largest models are uploaded in some hundred files. The limit stops a
@@ -10,7 +11,7 @@ pub const MAX_PARTS: u64 = 1024;
 
 /// One file of a model in several.
 #[doc(hidden)]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Part {
     /// The path relative to the manifest, checked to be inside its folder. May be empty if there is a URL.
     pub path: String,
@@ -21,6 +22,8 @@ pub struct Part {
     pub byte_length: Option<u64>,
     /// The digest of the file, if the manifest states one.
     pub digest: Option<Digest>,
+    /// States of the computation of the file's SHA-256, from which it can be continued.
+    pub states: Vec<DigestState>,
 }
 
 /// Checks the number of files of a model. Must be called before anything is allocated for each file.

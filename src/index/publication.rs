@@ -3,6 +3,7 @@
 use super::copies::{self, Copies};
 use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
 use crate::digest::from_hex;
+use crate::digest_state::DigestState;
 use crate::error::{Result, malformed};
 use crate::values::budget::Budget;
 use crate::values::json;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 
 /// The key in the manifest.
 pub const KEY: &str = "weightstream";
+
+/// The key of the states of a file's SHA-256.
+pub const STATES: &str = "sha256_states";
 
 /// The version of the key's content.
 const VERSION: u64 = 1;
@@ -32,11 +36,12 @@ pub struct Publication {
     warning: Option<String>,
 }
 
-/// The length in bytes and the SHA-256 of a file.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The length in bytes and the SHA-256 of a file, and states of its computation.
+#[derive(Debug, Clone, PartialEq)]
 struct StatedFile {
     byte_length: u64,
     digest: Digest,
+    states: Vec<DigestState>,
 }
 
 impl Publication {
@@ -96,6 +101,7 @@ impl Publication {
             }
             part.byte_length = Some(stated.byte_length);
             part.digest = Some(stated.digest);
+            part.states.clone_from(&stated.states);
         }
         Ok(())
     }
@@ -126,9 +132,21 @@ impl Publication {
 fn parse_file(name: &str, file: &Value) -> Result<StatedFile> {
     let byte_length = file.get("size").and_then(Value::as_u64);
     let digest = file.get("sha256").and_then(Value::as_str).and_then(from_hex).map(Digest::Sha256);
-    byte_length.zip(digest).map(|(byte_length, digest)| StatedFile { byte_length, digest }).ok_or_else(|| {
+    let (byte_length, digest) = byte_length.zip(digest).ok_or_else(|| {
         malformed(format!("the manifest describes \"{name}\" as {}, without `size` and `sha256`", shown(file)))
-    })
+    })?;
+    let states = file.get(STATES).and_then(Value::as_array).into_iter().flatten();
+    let states = states.map(|stated| {
+        let wrong = || malformed(format!("the manifest states the SHA-256 state {} of \"{name}\"", shown(stated)));
+        parse_state(stated).ok_or_else(wrong)
+    });
+    Ok(StatedFile { byte_length, digest, states: states.collect::<Result<_>>()? })
+}
+
+/// Parses an offset and a state.
+fn parse_state(stated: &Value) -> Option<DigestState> {
+    let [offset, hex] = stated.as_array()?.as_slice() else { return None };
+    DigestState::parse(offset.as_u64()?, hex.as_str()?)
 }
 
 /// Parses `"sha256:…"`, or an object of roles.
@@ -160,7 +178,7 @@ mod tests {
     }
 
     fn part(byte_length: Option<u64>, digest: Option<Digest>) -> Part {
-        Part { path: "a.apr".to_owned(), url: None, byte_length, digest }
+        Part { path: "a.apr".to_owned(), byte_length, digest, ..Part::default() }
     }
 
     #[test]
@@ -186,6 +204,8 @@ mod tests {
         for wrong in [
             json!({ "version": 1, "files": { "a.apr": { "size": 3 } } }),
             json!({ "version": 1, "files": { "../a.apr": { "size": 3, "sha256": DIGEST } } }),
+            json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST, "sha256_states": [[1, DIGEST]] } } }),
+            json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST, "sha256_states": [DIGEST] } } }),
             json!({ "version": 1, "tensors": { "t": "sha256:00" } }),
             json!({ "version": 1, "tensors": { "t": 5 } }),
             json!({ "version": 1, "copies": { "new": [] } }),

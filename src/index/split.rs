@@ -42,8 +42,7 @@ impl Split {
             let advice = "Put all parts into one folder under their original names, then open the model again.";
             Error::new(ErrorKind::NotFound, what).advise(advice)
         })?;
-        let part =
-            |n| Part { path: format!("{before}{}{after}", number(n)), byte_length: None, digest: None, url: None };
+        let part = |n| Part { path: format!("{before}{}{after}", number(n)), ..Part::default() };
         Ok(Manifest {
             format: index.format,
             version: index.version.clone(),

@@ -42,7 +42,8 @@ impl<S: ModelSource> Loader<S> {
                 remove_redundant(&mut in_file, &open.index.tensors);
             }
             let plan = FilePlan::new(in_file, stated, file.length(), file.stored_length());
-            plans.push(plan.map_err(|e| e.in_file(file.source.name()))?);
+            let plan = plan.map_err(|e| e.in_file(file.source.name()))?;
+            plans.push(plan.with_states(part.as_ref().map_or(&[], |part| &part.states)));
         }
         Ok(plans)
     }

@@ -13,6 +13,7 @@ pub(crate) use sums::Sums;
 
 use crate::codec::digest;
 use crate::digest::Digest;
+use crate::digest_state::DigestState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Expected, RangeChecksum};
 use std::ops::Range;
@@ -48,6 +49,8 @@ impl StatedDigests {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilePlan {
     checksums: Vec<RangeChecksum>,
+    /// States of the computation of the whole file's SHA-256.
+    states: Vec<DigestState>,
 }
 
 /// A digest that matched, and the range of the file that it covers.
@@ -77,7 +80,24 @@ impl FilePlan {
         } else if let (Some(digest), Some(length)) = (stated.host, stored_length) {
             add(digest, length, HOST);
         }
-        Ok(FilePlan { checksums })
+        Ok(FilePlan { checksums, states: Vec::new() })
+    }
+
+    /// With these states, the SHA-256 of the whole file can be computed from bytes in another order.
+    pub(crate) fn with_states(self, states: &[DigestState]) -> Self {
+        FilePlan { states: states.to_vec(), ..self }
+    }
+
+    /// The error if these bytes were read, but are not part of a digest.
+    pub(crate) fn unproved(&self, missing: Range<u64>) -> Error {
+        let error = match self.states.is_empty() {
+            true => Error::new(ErrorKind::Internal, "a file was not read completely, or not in order"),
+            false => {
+                let what = "the bytes before do not lead to the SHA-256 state that the manifest states";
+                Error::new(ErrorKind::Checksum, what)
+            }
+        };
+        error.at(missing)
     }
 
     pub(crate) fn checksums(&self) -> &[RangeChecksum] {
@@ -86,7 +106,8 @@ impl FilePlan {
 
     /// The digests, of which no bytes have been read.
     pub(crate) fn begin(&self) -> Sums {
-        Sums::new(self.checksums.iter().map(|checksum| (checksum.over.clone(), algorithm_of(checksum))))
+        let ranges = self.checksums.iter().map(|checksum| (checksum.over.clone(), algorithm_of(checksum)));
+        Sums::new(ranges).with_states(&self.states)
     }
 
     /// The offsets of the CRC-32 values that must be read before [`FilePlan::compare`].

@@ -2,12 +2,13 @@
 
 use crate::codec::digest::Hasher;
 use crate::digest::Digest;
+use crate::digest_state::DigestState;
 use std::ops::Range;
 
 /// Digests of ranges of a file. Bytes may be added in any order, and more than once.
 ///
-/// A CRC is combined from those of its parts. Any other digest needs its bytes in order: it ignores bytes that come too
-/// early, and [`Sums::missing`] asks for them again.
+/// A CRC is combined from those of its parts. Any other digest needs its bytes in order, except those after a known
+/// [`DigestState`]: it ignores bytes that come too early, and [`Sums::missing`] asks for them again.
 #[derive(Debug, Default)]
 pub(crate) struct Sums(Vec<Sum>);
 
@@ -18,12 +19,22 @@ struct Sum {
     like: Digest,
     /// The ranges that were added, in order, with their digests. Neighbours that touch are joined.
     parts: Vec<(Range<u64>, Hasher)>,
+    /// States with which parts can start.
+    states: Vec<DigestState>,
 }
 
 impl Sums {
     /// The digests of ranges, each with the algorithm of the given digest.
     pub(crate) fn new(ranges: impl Iterator<Item = (Range<u64>, Digest)>) -> Self {
-        Sums(ranges.map(|(over, like)| Sum { over, like, parts: Vec::new() }).collect())
+        Sums(ranges.map(|(over, like)| Sum { over, like, parts: Vec::new(), states: Vec::new() }).collect())
+    }
+
+    /// Adds states of a SHA-256 from the start of the file.
+    pub(crate) fn with_states(mut self, states: &[DigestState]) -> Self {
+        for sum in self.0.iter_mut().filter(|sum| sum.over.start == 0 && matches!(sum.like, Digest::Sha256(_))) {
+            sum.states = states.to_vec();
+        }
+        self
     }
 
     /// Adds the bytes of the file at the offset `start`.
@@ -46,6 +57,11 @@ impl Sums {
     /// Whether no byte needs to be added again if they are added in any order.
     pub(crate) fn take_any_order(&self) -> bool {
         self.0.iter().all(|sum| Hasher::can_append(sum.like))
+    }
+
+    /// Whether bytes from this offset on may be added before others, as for [`Sums::take_any_order`].
+    pub(crate) fn can_start_at(&self, at: u64) -> bool {
+        self.0.iter().all(|sum| Hasher::can_append(sum.like) || at <= sum.over.start || sum.state_at(at).is_some())
     }
 
     /// The end of the bytes that the digests cover; `None` if there are none.
@@ -95,28 +111,46 @@ impl Sum {
                     part.end = end;
                     self.join(next);
                 }
-                _ if from == self.over.start || Hasher::can_append(self.like) => {
-                    let mut hasher = Hasher::new(self.like);
-                    hasher.update(piece);
-                    self.parts.insert(next, (from..end, hasher));
-                    self.join(next + 1);
+                _ => {
+                    if let Some(mut hasher) = self.started_at(from) {
+                        hasher.update(piece);
+                        self.parts.insert(next, (from..end, hasher));
+                        self.join(next + 1);
+                    }
                 }
-                _ => {}
             }
             from = end;
         }
     }
 
-    /// Joins the part `next` to the one before it if they touch.
+    /// A hasher for the bytes from an offset on. `None` if those before are needed first.
+    fn started_at(&self, at: u64) -> Option<Hasher> {
+        match at == self.over.start || Hasher::can_append(self.like) {
+            true => Some(Hasher::new(self.like)),
+            false => Hasher::resume(self.state_at(at)?),
+        }
+    }
+
+    fn state_at(&self, at: u64) -> Option<&DigestState> {
+        self.states.iter().find(|state| state.offset == at)
+    }
+
+    /// Joins the part `next` to the one before it if they touch. A part that started with another state than the one
+    /// before it has at its end is dropped, so that its bytes are added again.
     fn join(&mut self, next: usize) {
         let Some([(before, _), (part, _)]) = next.checked_sub(1).and_then(|at| self.parts.get(at..next + 1)) else {
             return;
         };
         if before.end == part.start {
             let (part, hasher) = self.parts.remove(next);
+            let state = self.states.iter().find(|state| state.offset == part.start);
             if let Some((before, whole)) = self.parts.get_mut(next - 1) {
-                whole.append(hasher, part.end - part.start);
-                before.end = part.end;
+                if state.is_some_and(|state| whole.state(part.start).as_ref() == Some(state)) {
+                    *whole = hasher;
+                    before.end = part.end;
+                } else if whole.append(hasher, part.end - part.start) {
+                    before.end = part.end;
+                }
             }
         }
     }

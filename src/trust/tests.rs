@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use super::{FilePlan, StatedDigests, Sums};
-use crate::codec::digest::digest_of;
+use crate::codec::digest::{Hasher, digest_of};
 use crate::digest::Digest;
+use crate::digest_state::DigestState;
 use crate::format::{Expected, RangeChecksum};
 use proptest::prelude::*;
 use std::ops::Range;
@@ -37,6 +38,51 @@ proptest! {
             prop_assert_eq!(sums.digest(&over, like), Some(digest_of(expected, like)));
         }
     }
+}
+
+/// The states of the SHA-256 of a file at these offsets.
+fn states(file: &[u8], offsets: impl IntoIterator<Item = usize>) -> Vec<DigestState> {
+    let state = |at: usize| {
+        let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
+        hasher.update(&file[..at]);
+        hasher.state(at as u64).unwrap()
+    };
+    offsets.into_iter().map(state).collect()
+}
+
+#[test]
+fn bytes_after_known_states_are_added_in_any_order() {
+    let (file, whole, like) = (bytes(), 0..1000, Digest::Sha256([0; 32]));
+    let parts = [0..100, 100..500, 500..501, 501..1000];
+    let stated = states(&file, [100, 500, 501]);
+    let digest = Some(digest_of(&file, like));
+    for order in [[3, 2, 1, 0], [0, 2, 1, 3], [2, 0, 3, 1], [1, 3, 0, 2]] {
+        let mut sums = Sums::new([(whole.clone(), like)].into_iter()).with_states(&stated);
+        assert!(sums.can_start_at(0) && sums.can_start_at(500) && !sums.can_start_at(499));
+        for part in order.map(|at| parts[at].clone()) {
+            let piece = part.start + (part.end - part.start) / 2;
+            sums.update(part.start as u64, &file[part.start..piece]);
+            sums.update(piece as u64, &file[piece..part.end]);
+        }
+        assert_eq!(sums.missing(), None, "{order:?}");
+        assert_eq!(sums.digest(&whole, like), digest, "{order:?}");
+    }
+}
+
+/// Who states a state can make the file be read twice, but cannot make another file pass.
+#[test]
+fn a_wrong_state_changes_no_digest() {
+    let (mut file, whole, like) = (bytes(), 0..1000, Digest::Sha256([0; 32]));
+    let original = digest_of(&file, like);
+    let of_original = states(&file, [500]);
+    file[7] ^= 1; // before the state, which is still that of the original
+    let mut sums = Sums::new([(whole.clone(), like)].into_iter()).with_states(&of_original);
+    sums.update(500, &file[500..]);
+    sums.update(0, &file[..500]);
+    assert_eq!(sums.missing(), Some(500..1000), "the state does not follow from the bytes before it");
+    sums.update(500, &file[500..]);
+    assert_eq!(sums.digest(&whole, like), Some(digest_of(&file, like)));
+    assert_ne!(sums.digest(&whole, like), Some(original));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn parse_shard(shard: &Value) -> Result<Part> {
     let parse_sha256 = |value: &Value| value.as_str().and_then(from_hex).ok_or_else(|| wrong("sha256", value, 64));
     let sha256 = stated("sha256").map(parse_sha256).transpose()?;
     let digest = sha256.map(Digest::Sha256).or(crc32.map(Digest::Crc32));
-    Ok(Part { path: part_path(path)?, byte_length, digest, url: None })
+    Ok(Part { path: part_path(path)?, byte_length, digest, ..Part::default() })
 }
 
 /// Parses a CRC32. The specification does not define its form: accepts hexadecimal, with or without `0x`, or a number.

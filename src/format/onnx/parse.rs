@@ -226,7 +226,7 @@ impl Model {
     fn data_at(&mut self, location: String) -> Result<&mut DataFile> {
         let next = self.data.len();
         let at = *self.data_of_location.entry(location).or_insert_with_key(|location| {
-            let part = Part { path: location.clone(), url: None, byte_length: None, digest: None };
+            let part = Part { path: location.clone(), ..Part::default() };
             self.data.push(DataFile { part, tensors: Vec::new() });
             next
         });

@@ -79,7 +79,7 @@ pub(crate) fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> 
         let path = path.as_str().ok_or_else(|| malformed("its file in weight_map is not a string").in_tensor(name))?;
         let path = part_path(path).map_err(|e| e.in_tensor(name))?;
         let part = *part_of_path.entry(path).or_insert_with_key(|path| {
-            parts.push(Part { path: path.clone(), url: None, byte_length: None, digest: None });
+            parts.push(Part { path: path.clone(), ..Part::default() });
             parts.len() - 1
         });
         check_part_count(parts.len() as u64)?;

@@ -143,8 +143,7 @@ impl<S: ModelSource> Batch<S> {
 
     /// Whether several connections can share a run of a file.
     pub(crate) fn can_be_split(&self, file: &ModelFile<S>, shard: usize) -> bool {
-        let is_readable_anywhere = !file.comes_from_start() && !file.must_overlap();
-        is_readable_anywhere && self.call.whole.as_ref().is_none_or(|checks| checks.take_any_order(shard))
+        file.is_readable_anywhere() && self.call.whole.as_ref().is_none_or(|checks| checks.take_any_order(shard))
     }
 
     /// Tells the pool how many bytes it will decode or digest.

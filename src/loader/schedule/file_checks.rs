@@ -1,7 +1,7 @@
 //! Checks the checksums of whole files in calls that read all bytes of the model.
 
 use crate::algorithm::Algorithm;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format;
 use crate::index::padding::PaddingCheck;
 use crate::loader::shard::Shard;
@@ -97,6 +97,11 @@ impl WholeChecks {
         self.sums.borrow().get(shard).is_none_or(|(_, sums)| sums.take_any_order())
     }
 
+    /// Whether bytes of a file from this offset on may be added before others.
+    pub(crate) fn can_start_at(&self, shard: usize, at: u64) -> bool {
+        self.sums.borrow().get(shard).is_none_or(|(_, sums)| sums.can_start_at(at))
+    }
+
     /// The end of the bytes to read: the length of the file. For a file of unknown length, the end of the bytes that
     /// its checksums cover, which the header of an EMBD file states.
     pub(crate) fn known_end<S: ModelSource>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
@@ -177,10 +182,7 @@ fn covering_all<S: ModelSource>(coverage: &Coverage, shard: &Shard<S>) -> Option
 async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Coverage> {
     let crc32s = check_footers(file, plan).await?;
     let matched = plan.compare(&crc32s, |over, like| {
-        sums.digest(over, like).ok_or_else(|| {
-            let error = Error::new(ErrorKind::Internal, "a file was not read completely, or not in order");
-            error.at(sums.missing().unwrap_or(over.clone()))
-        })
+        sums.digest(over, like).ok_or_else(|| plan.unproved(sums.missing().unwrap_or(over.clone())))
     });
     let matched = matched.map_err(|error| file.reject_if_corrupt(error))?;
     for (_, digest) in matched.iter().filter(|(over, _)| *over == (0..file.stored_length().unwrap_or(0))) {

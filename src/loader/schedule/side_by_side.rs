@@ -1,7 +1,7 @@
 //! Reads the streams of a large component side by side, and joins them on this thread or on another.
 
 use crate::error::{ErrorKind, Result};
-use crate::index::Component;
+use crate::index::{ByteStreams, Component};
 use crate::loader::schedule::offload::{self, PendingComponent, ready};
 use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::{Target, unplanned};
@@ -13,16 +13,24 @@ use crate::source::{Buffer, BufferOf, ModelSource};
 use std::rc::Rc;
 
 impl<S: ModelSource> RunReader<S> {
-    /// Whether the streams of a component are read side by side. A digest of all stored bytes of a component, and some
-    /// of whole files, need the bytes in order.
+    /// Whether the streams of a component are read side by side. A digest of all stored bytes of a component needs them
+    /// in order, and some of whole files, too.
     #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, wanted: &WantedRange<Target>, task: &Task) -> bool {
         let component = &task.component;
         wanted.range == component.range
             && !task.needs_order()
             && self.file.reads_side_by_side(component)
-            && self.batch.can_be_split(&self.file, self.share.shard)
+            && self.file.is_readable_anywhere()
+            && self.checks_take_streams(component)
             && self.share().is_some()
+    }
+
+    /// Whether the digests of the whole file can be computed if the streams are read side by side.
+    fn checks_take_streams(&self, component: &Component) -> bool {
+        let Some(checks) = &self.batch.call.whole else { return true };
+        let mut starts = component.streams().into_iter().flat_map(ByteStreams::later_starts);
+        starts.all(|at| checks.can_start_at(self.share.shard, at))
     }
 
     /// Reads a component whose streams are read side by side. `reading` continues behind it.

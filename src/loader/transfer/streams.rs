@@ -19,9 +19,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The streams of a component of which more stored bytes would be kept are read side by side. Each takes a request.
-const MAX_KEPT_BYTES: u64 = 8 << 20;
-
 /// The slices of one turn have about this many stored bytes. Until the last of them arrives, the others are kept.
 const TURN_BYTES: u64 = 16 << 20;
 
@@ -42,8 +39,7 @@ impl<S: Source> ModelFile<S> {
     /// Whether the streams of a component are read side by side: several responses must be of one version of the file.
     #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, component: &Component) -> bool {
-        let kept_bytes = component.streams().map_or(0, ByteStreams::kept_bytes);
-        kept_bytes > MAX_KEPT_BYTES && self.can_join_responses()
+        component.streams().is_some_and(ByteStreams::keep_much) && self.can_join_responses()
     }
 
     /// The part of a component that has the numbers with the `wanted` decoded bytes, and the offset of these numbers in

@@ -63,6 +63,11 @@ impl<S: Source> ModelFile<S> {
         self.server_repeats_etag.get()
     }
 
+    /// Whether ranges can be read in any order.
+    pub(crate) fn is_readable_anywhere(&self) -> bool {
+        !self.comes_from_start() && !self.must_overlap()
+    }
+
     /// Whether every response must overlap what was read before, so that a second connection is of no use.
     pub(crate) fn must_overlap(&self) -> bool {
         self.seen.get().is_some() && (self.lacks_proof.get() || !self.expects_proof())

@@ -1,0 +1,76 @@
+//! Published files with streams: the entry states digests of whole files, which need the bytes in order, and states
+//! from which they can be continued.
+
+use super::*;
+use serde_json::{Value, json};
+use weightstream::internals::codec::digest::{Hasher, digest_of};
+use weightstream::internals::index::Digest;
+use weightstream::internals::publication::{KEY, STATES};
+
+const SHA256: Digest = Digest::Sha256([0; 32]);
+
+/// An entry as `publish` writes it. `state` returns the text of the state at an offset.
+fn entry(file: &[u8], state: &dyn Fn(usize) -> String) -> Vec<u8> {
+    let reader = Reader::from_bytes(vec![("m.zt".to_owned(), FILE.clone())]).unwrap();
+    let streams = reader.tensor("t").unwrap().components[0].streams().unwrap().clone();
+    let states: Vec<_> = streams.later_starts().map(|at| json!([at, state(at as usize)])).collect();
+    assert_eq!(states.len(), 3);
+    let stated = json!({ "size": file.len(), "sha256": digest_of(file, SHA256).to_string(), STATES: states });
+    let map: Value = ["first", "t", "z"].iter().map(|name| ((*name).to_owned(), json!("m.zt"))).collect();
+    json!({ "weight_map": map, KEY: { "version": 1, "files": { "m.zt": stated } } }).to_string().into_bytes()
+}
+
+fn state_of(file: &[u8], at: usize) -> String {
+    let mut hasher = Hasher::new(SHA256);
+    hasher.update(&file[..at]);
+    hasher.state(at as u64).unwrap().to_string()
+}
+
+fn serve(entry: Vec<u8>, file: Vec<u8>) -> Server {
+    Server::new(move |request| answer(if request.path.ends_with(".json") { &entry } else { &file }, request))
+}
+
+/// Loads all tensors. Returns the outcome, the bytes that arrived, and the number of requests.
+fn loaded(server: &Server) -> (weightstream::Result<Vec<u8>>, u64, usize) {
+    run(async {
+        let loader = open(&server.url("/m.zt.index.json")).await.unwrap();
+        let tensors = loader.tensors(None, Rc::new(())).await.unwrap().try_collect::<Vec<_>>();
+        let (tensors, bytes) = received(&loader, tensors).await;
+        let data = tensors.map(|mut tensors| {
+            let at = tensors.iter().position(|loaded| loaded.tensor.name == "t").unwrap();
+            tensors.swap_remove(at).components.swap_remove(0).buffer
+        });
+        assert!(data.is_err() || loader.verified_by().is_some_and(|by| by.name() == "sha256"));
+        (data, bytes, server.requests().len())
+    })
+}
+
+#[test]
+fn streams_of_a_published_file_are_read_side_by_side_and_its_digest_is_compared() {
+    let server = serve(entry(&FILE, &|at| state_of(&FILE, at)), FILE.clone());
+    let (data, bytes, requests) = loaded(&server);
+    assert!(data.unwrap() == *DATA);
+    assert!(bytes < FILE.len() as u64 + (1 << 20), "{bytes} bytes");
+    assert!(requests > 8, "{requests} requests");
+}
+
+#[test]
+fn a_damaged_byte_is_found_by_the_digest_of_the_file() {
+    let entry = entry(&FILE, &|at| state_of(&FILE, at));
+    for at in [100, FILE.len() / 3, FILE.len() / 2, FILE.len() * 9 / 10] {
+        let mut damaged = FILE.clone();
+        damaged[at] ^= 1;
+        let (data, ..) = loaded(&serve(entry.clone(), damaged));
+        assert!(matches!(data.unwrap_err().kind, ErrorKind::Checksum | ErrorKind::Format), "byte {at}");
+    }
+}
+
+#[test]
+fn a_wrong_state_is_an_error() {
+    let mut other = FILE.clone();
+    other[9] ^= 1;
+    let (data, ..) = loaded(&serve(entry(&FILE, &|at| state_of(&other, at)), FILE.clone()));
+    let error = data.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Checksum, "{error}");
+    assert!(error.to_string().contains("SHA-256 state that the manifest states"), "{error}");
+}

@@ -204,7 +204,8 @@ mod tests {
         for wrong in [
             json!({ "version": 1, "files": { "a.apr": { "size": 3 } } }),
             json!({ "version": 1, "files": { "../a.apr": { "size": 3, "sha256": DIGEST } } }),
-            json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST, "sha256_states": [[1, DIGEST]] } } }),
+            json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST,
+                "sha256_states": [[1, DIGEST]] } } }),
             json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST, "sha256_states": [DIGEST] } } }),
             json!({ "version": 1, "tensors": { "t": "sha256:00" } }),
             json!({ "version": 1, "tensors": { "t": 5 } }),

@@ -1,13 +1,12 @@
-//! States of SHA-256 computations: they allow the bytes of a file to be digested in another order than its own.
+//! States of SHA-256 computations, from which the digest of a file can be continued: its bytes need not come in order.
 //!
-//! The state after the first n bytes of a file is enough to digest the bytes after them. A computation from the start
-//! that reaches byte n must have that state, so that states which somebody states are proved with the digest itself:
-//! wrong ones cost time, but never make another file pass.
+//! The state after the first n bytes is all that is needed to digest the bytes after them. Digesting the first n bytes
+//! gives this state again, so that a stated one is always compared. A wrong one costs time, but no other file passes.
 
 use crate::digest::bytes_from_hex;
 
 /// The number of bytes that SHA-256 processes at once.
-const BLOCK_BYTES: u64 = 64;
+pub(crate) const BLOCK_BYTES: u64 = 64;
 
 /// The number of bytes of the words of a state.
 pub(crate) const WORDS_BYTES: usize = 32;

@@ -13,9 +13,9 @@
 //! `copies` states ranges of new files that a file of the previous revision contains, too: the offset, the offset in
 //! the previous file, and the length in bytes.
 //!
-//! A file with large tensors in streams has `sha256_states`, too: pairs of an offset and the state of the computation
-//! of its SHA-256 after the bytes before, so that streams that are read side by side can be digested. See
-//! [`DigestState`](weightstream::internals::index::DigestState).
+//! A file with large tensors in streams also has `sha256_states`: pairs of an offset and the state of its SHA-256 there
+//! ([`DigestState`](weightstream::internals::index::DigestState)). Clients that read streams side by side continue the
+//! digest there.
 
 use super::record::FileRecord;
 use serde_json::{Map, Value, json};

@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// What a file contains.
 pub(super) struct Content {
     pub(super) sha256: Digest,
-    /// States of its computation: see [`FileRecord::states`](super::record::FileRecord::states).
+    /// States from which it can be continued: see [`FileRecord::states`](super::record::FileRecord::states).
     pub(super) states: Vec<(u64, String)>,
     /// The digests of the components of each tensor, by role.
     pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
@@ -52,8 +52,8 @@ pub(super) fn content(file: &FinishedFile) -> Result<Content> {
     Ok(Content { sha256, states, tensors: reader.tensors().iter().map(of_tensor).collect() })
 }
 
-/// The digest of a file that is read from its start, and the states of its computation at the starts of streams that
-/// are read side by side.
+/// The SHA-256 of a file that is read from its start, and the states from which clients continue it at each stream that
+/// they read side by side with others.
 struct FileDigest {
     hasher: Hasher,
     position: u64,
@@ -65,7 +65,7 @@ struct FileDigest {
 impl FileDigest {
     fn of(tensors: &[Tensor]) -> Self {
         let streams = tensors.iter().flat_map(|tensor| &tensor.components).filter_map(Component::streams);
-        let starts = streams.filter(|streams| streams.keep_much()).flat_map(ByteStreams::later_starts);
+        let starts = streams.filter(|streams| streams.are_read_side_by_side()).flat_map(ByteStreams::later_starts);
         let mut pending: Vec<_> = starts.collect();
         pending.sort_unstable_by_key(|at| Reverse(*at));
         pending.dedup(); // tied tensors

@@ -25,7 +25,7 @@ pub(super) struct FileRecord {
     pub(super) crc32: u32,
     /// The SHA-256 of the file, in hexadecimal.
     pub(super) sha256: String,
-    /// States of the computation of the SHA-256, with their offsets: see
+    /// Offsets and states from which the SHA-256 can be continued: see
     /// [`DigestState`](weightstream::internals::index::DigestState).
     #[serde(default)]
     pub(super) states: Vec<(u64, String)>,

@@ -3,16 +3,13 @@
 use super::crc32;
 use crate::algorithm::Algorithm;
 use crate::digest::Digest;
-use crate::digest_state::{DigestState, WORDS_BYTES};
+use crate::digest_state::{BLOCK_BYTES, DigestState, WORDS_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use sha2::Digest as _;
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use std::hash::Hasher as _;
 #[cfg(feature = "xxh3")]
 use twox_hash::XxHash3_64;
-
-/// The number of bytes that SHA-256 processes at once.
-const BLOCK_BYTES: u64 = 64;
 
 /// Computes a digest incrementally.
 #[derive(Debug, Clone)]
@@ -86,7 +83,6 @@ impl Hasher {
     }
 
     /// Continues a computation of SHA-256. `None` if the state cannot be one.
-    #[inline(never)] // so that it can be in another part of the npm package's module
     pub fn resume(state: &DigestState) -> Option<Self> {
         let (words, rest) = state.bytes().split_at_checked(WORDS_BYTES)?;
         let mut serialized = SerializedState::<sha2::Sha256>::default();
@@ -102,8 +98,15 @@ impl Hasher {
         SerializableState::deserialize(&serialized).ok().map(|hasher| Hasher(State::Sha256(Box::new(hasher))))
     }
 
-    /// The state after `offset` bytes, which were all. `None` for other algorithms than SHA-256.
-    #[inline(never)] // like the one above
+    /// Whether this is the current state of a SHA-256.
+    pub(crate) fn is_in(&self, state: &DigestState) -> bool {
+        match (&self.0, Hasher::resume(state)) {
+            (State::Sha256(hasher), Some(Hasher(State::Sha256(stated)))) => hasher.serialize() == stated.serialize(),
+            _ => false,
+        }
+    }
+
+    /// The current state, if the algorithm is SHA-256. `offset` is the number of bytes that were added.
     pub fn state(&self, offset: u64) -> Option<DigestState> {
         let State::Sha256(hasher) = &self.0 else { return None };
         let serialized = hasher.serialize();

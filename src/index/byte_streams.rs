@@ -35,7 +35,8 @@ pub struct ByteStream {
 /// The maximum number of bytes between streams that are next to each other: writers align blobs to this much.
 const MAX_GAP_BYTES: u64 = 4096;
 
-/// The streams of a component of which more stored bytes would be kept are read side by side. Each takes requests.
+/// Maximum number of stored bytes that are kept while the streams of a component are read one after another. If there
+/// would be more, the streams are read side by side, which takes more requests.
 const MAX_KEPT_BYTES: u64 = 8 << 20;
 
 impl ByteStream {
@@ -100,13 +101,13 @@ impl ByteStreams {
         ranges
     }
 
-    /// The offsets of the streams after the first one in the file, with the padding before them.
+    /// Where each stream starts, with the padding before it, except the first one in the file.
     pub fn later_starts(&self) -> impl Iterator<Item = u64> {
         self.padded_ranges().into_iter().skip(1).map(|range| range.start)
     }
 
-    /// Whether so many bytes would be kept that the streams are read side by side, each with requests of its own.
-    pub fn keep_much(&self) -> bool {
+    /// Whether the streams are read side by side: one after another, too many bytes would be kept.
+    pub fn are_read_side_by_side(&self) -> bool {
         self.kept_bytes() > MAX_KEPT_BYTES
     }
 

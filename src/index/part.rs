@@ -22,7 +22,7 @@ pub struct Part {
     pub byte_length: Option<u64>,
     /// The digest of the file, if the manifest states one.
     pub digest: Option<Digest>,
-    /// States of the computation of the file's SHA-256, from which it can be continued.
+    /// States from which the SHA-256 of the file can be continued, in the order of their offsets.
     pub states: Vec<DigestState>,
 }
 

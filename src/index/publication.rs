@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The key in the manifest.
 pub const KEY: &str = "weightstream";
 
-/// The key of the states of a file's SHA-256.
+/// The key of the states from which the SHA-256 of a file can be continued.
 pub const STATES: &str = "sha256_states";
 
 /// The version of the key's content.
@@ -36,7 +36,7 @@ pub struct Publication {
     warning: Option<String>,
 }
 
-/// The length in bytes and the SHA-256 of a file, and states of its computation.
+/// The length in bytes and the SHA-256 of a file, and states from which that can be continued.
 #[derive(Debug, Clone, PartialEq)]
 struct StatedFile {
     byte_length: u64,
@@ -135,18 +135,24 @@ fn parse_file(name: &str, file: &Value) -> Result<StatedFile> {
     let (byte_length, digest) = byte_length.zip(digest).ok_or_else(|| {
         malformed(format!("the manifest describes \"{name}\" as {}, without `size` and `sha256`", shown(file)))
     })?;
-    let states = file.get(STATES).and_then(Value::as_array).into_iter().flatten();
-    let states = states.map(|stated| {
-        let wrong = || malformed(format!("the manifest states the SHA-256 state {} of \"{name}\"", shown(stated)));
-        parse_state(stated).ok_or_else(wrong)
-    });
-    Ok(StatedFile { byte_length, digest, states: states.collect::<Result<_>>()? })
+    let states = match file.get(STATES) {
+        Some(stated) => parse_states(stated).ok_or_else(|| {
+            let what = format!("the manifest states the SHA-256 states of \"{name}\" as {}", shown(stated));
+            malformed(what).advise("They must be pairs of an offset and the hexadecimal state there, by offset.")
+        })?,
+        None => Vec::new(),
+    };
+    Ok(StatedFile { byte_length, digest, states })
 }
 
-/// Parses an offset and a state.
-fn parse_state(stated: &Value) -> Option<DigestState> {
-    let [offset, hex] = stated.as_array()?.as_slice() else { return None };
-    DigestState::parse(offset.as_u64()?, hex.as_str()?)
+/// Parses `[[offset, "state"], …]`, in the order of the offsets.
+fn parse_states(stated: &Value) -> Option<Vec<DigestState>> {
+    let parse = |stated: &Value| {
+        let [offset, hex] = stated.as_array()?.as_slice() else { return None };
+        DigestState::parse(offset.as_u64()?, hex.as_str()?)
+    };
+    let states: Vec<_> = stated.as_array()?.iter().map(parse).collect::<Option<_>>()?;
+    states.is_sorted_by(|one, next| one.offset < next.offset).then_some(states)
 }
 
 /// Parses `"sha256:…"`, or an object of roles.
@@ -207,6 +213,9 @@ mod tests {
             json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST,
                 "sha256_states": [[1, DIGEST]] } } }),
             json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST, "sha256_states": [DIGEST] } } }),
+            json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST, "sha256_states": {} } } }),
+            json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST,
+                "sha256_states": [[64, DIGEST], [0, DIGEST]] } } }),
             json!({ "version": 1, "tensors": { "t": "sha256:00" } }),
             json!({ "version": 1, "tensors": { "t": 5 } }),
             json!({ "version": 1, "copies": { "new": [] } }),

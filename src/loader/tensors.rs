@@ -113,7 +113,8 @@ impl<S: ModelSource> Loader<S> {
         Ok(loads.chain(check))
     }
 
-    /// Compares the checksums of whole files, after a call has read them.
+    /// Compares the checksums of whole files, after a call has read them. Bytes that a checksum lacks are read again: a
+    /// manifest may state wrong states of a digest.
     async fn finish_checks(&self, checks: &WholeChecks, observer: &dyn Progress) -> Result<()> {
         self.compare_rest(checks).await?; // a component that was read again, or a wrong state, leaves bytes out
         self.verified_by.set(checks.verified_by());

@@ -49,7 +49,7 @@ impl StatedDigests {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilePlan {
     checksums: Vec<RangeChecksum>,
-    /// States of the computation of the whole file's SHA-256.
+    /// States from which the SHA-256 of the whole file can be continued, in the order of their offsets.
     states: Vec<DigestState>,
 }
 
@@ -83,21 +83,9 @@ impl FilePlan {
         Ok(FilePlan { checksums, states: Vec::new() })
     }
 
-    /// With these states, the SHA-256 of the whole file can be computed from bytes in another order.
+    /// Adds states from which the SHA-256 of the whole file can be continued, in the order of their offsets.
     pub(crate) fn with_states(self, states: &[DigestState]) -> Self {
         FilePlan { states: states.to_vec(), ..self }
-    }
-
-    /// The error if these bytes were read, but are not part of a digest.
-    pub(crate) fn unproved(&self, missing: Range<u64>) -> Error {
-        let error = match self.states.is_empty() {
-            true => Error::new(ErrorKind::Internal, "a file was not read completely, or not in order"),
-            false => {
-                let what = "the bytes before do not lead to the SHA-256 state that the manifest states";
-                Error::new(ErrorKind::Checksum, what)
-            }
-        };
-        error.at(missing)
     }
 
     pub(crate) fn checksums(&self) -> &[RangeChecksum] {

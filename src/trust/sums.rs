@@ -19,7 +19,7 @@ struct Sum {
     like: Digest,
     /// The ranges that were added, in order, with their digests. Neighbours that touch are joined.
     parts: Vec<(Range<u64>, Hasher)>,
-    /// States with which parts can start.
+    /// States with which parts can start, in the order of their offsets.
     states: Vec<DigestState>,
 }
 
@@ -29,7 +29,7 @@ impl Sums {
         Sums(ranges.map(|(over, like)| Sum { over, like, parts: Vec::new(), states: Vec::new() }).collect())
     }
 
-    /// Adds states of a SHA-256 from the start of the file.
+    /// Adds states of the SHA-256 of the whole file, in the order of their offsets.
     pub(crate) fn with_states(mut self, states: &[DigestState]) -> Self {
         for sum in self.0.iter_mut().filter(|sum| sum.over.start == 0 && matches!(sum.like, Digest::Sha256(_))) {
             sum.states = states.to_vec();
@@ -61,7 +61,9 @@ impl Sums {
 
     /// Whether bytes from this offset on may be added before others, as for [`Sums::take_any_order`].
     pub(crate) fn can_start_at(&self, at: u64) -> bool {
-        self.0.iter().all(|sum| Hasher::can_append(sum.like) || at <= sum.over.start || sum.state_at(at).is_some())
+        self.0
+            .iter()
+            .all(|sum| Hasher::can_append(sum.like) || at <= sum.over.start || state_at(&sum.states, at).is_some())
     }
 
     /// The end of the bytes that the digests cover; `None` if there are none.
@@ -127,12 +129,8 @@ impl Sum {
     fn started_at(&self, at: u64) -> Option<Hasher> {
         match at == self.over.start || Hasher::can_append(self.like) {
             true => Some(Hasher::new(self.like)),
-            false => Hasher::resume(self.state_at(at)?),
+            false => Hasher::resume(state_at(&self.states, at)?),
         }
-    }
-
-    fn state_at(&self, at: u64) -> Option<&DigestState> {
-        self.states.iter().find(|state| state.offset == at)
     }
 
     /// Joins the part `next` to the one before it if they touch. A part that started with another state than the one
@@ -143,9 +141,9 @@ impl Sum {
         };
         if before.end == part.start {
             let (part, hasher) = self.parts.remove(next);
-            let state = self.states.iter().find(|state| state.offset == part.start);
+            let state = state_at(&self.states, part.start);
             if let Some((before, whole)) = self.parts.get_mut(next - 1) {
-                if state.is_some_and(|state| whole.state(part.start).as_ref() == Some(state)) {
+                if state.is_some_and(|state| whole.is_in(state)) {
                     *whole = hasher;
                     before.end = part.end;
                 } else if whole.append(hasher, part.end - part.start) {
@@ -171,4 +169,8 @@ impl Sum {
         };
         (start < end).then_some(start..end)
     }
+}
+
+fn state_at(states: &[DigestState], at: u64) -> Option<&DigestState> {
+    states.get(states.binary_search_by_key(&at, |state| state.offset).ok()?)
 }

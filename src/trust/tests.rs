@@ -69,7 +69,7 @@ fn bytes_after_known_states_are_added_in_any_order() {
     }
 }
 
-/// Who states a state can make the file be read twice, but cannot make another file pass.
+/// A wrong state makes bytes be read twice, but no other file passes.
 #[test]
 fn a_wrong_state_changes_no_digest() {
     let (mut file, whole, like) = (bytes(), 0..1000, Digest::Sha256([0; 32]));

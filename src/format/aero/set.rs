@@ -87,7 +87,7 @@ fn parse_part(part: &Value, base_url: Option<&str>) -> Result<Part> {
         None => None,
     };
     let (path, url) = path_and_url(path, base_url)?;
-    Ok(Part { path, url, byte_length, digest: digest.map(Digest::Sha256), states: Vec::new() })
+    Ok(Part { path, url, byte_length, digest: digest.map(Digest::Sha256), ..Part::default() })
 }
 
 /// Returns the path and the URL of a file: at its own URL, below the manifest's base URL, or next to the manifest.

@@ -1,7 +1,7 @@
 //! Checks the checksums of whole files in calls that read all bytes of the model.
 
 use crate::algorithm::Algorithm;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::padding::PaddingCheck;
 use crate::loader::shard::Shard;
@@ -182,7 +182,9 @@ fn covering_all<S: ModelSource>(coverage: &Coverage, shard: &Shard<S>) -> Option
 async fn finish_file<S: ModelSource>(file: &Rc<ModelFile<S>>, plan: &FilePlan, sums: &Sums) -> Result<Coverage> {
     let crc32s = check_footers(file, plan).await?;
     let matched = plan.compare(&crc32s, |over, like| {
-        sums.digest(over, like).ok_or_else(|| plan.unproved(sums.missing().unwrap_or(over.clone())))
+        sums.digest(over, like).ok_or_else(|| {
+            Error::new(ErrorKind::Internal, "a file was not read completely, or not in order").at(over.clone())
+        })
     });
     let matched = matched.map_err(|error| file.reject_if_corrupt(error))?;
     for (_, digest) in matched.iter().filter(|(over, _)| *over == (0..file.stored_length().unwrap_or(0))) {

@@ -13,8 +13,8 @@ use crate::source::{Buffer, BufferOf, ModelSource};
 use std::rc::Rc;
 
 impl<S: ModelSource> RunReader<S> {
-    /// Whether the streams of a component are read side by side. A digest of all stored bytes of a component needs them
-    /// in order, and some of whole files, too.
+    /// Whether the streams of a component are read side by side. A digest of all its stored bytes needs them in order.
+    /// So does the digest of a whole file, unless it can be continued at each stream.
     #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, wanted: &WantedRange<Target>, task: &Task) -> bool {
         let component = &task.component;
@@ -26,7 +26,7 @@ impl<S: ModelSource> RunReader<S> {
             && self.share().is_some()
     }
 
-    /// Whether the digests of the whole file can be computed if the streams are read side by side.
+    /// Whether the digests of the whole file can be continued at each stream.
     fn checks_take_streams(&self, component: &Component) -> bool {
         let Some(checks) = &self.batch.call.whole else { return true };
         let mut starts = component.streams().into_iter().flat_map(ByteStreams::later_starts);
@@ -89,13 +89,17 @@ impl<S: ModelSource> RunReader<S> {
         name: &str,
     ) -> Result<PendingComponent<BufferOf<S>>> {
         let free = || self.batch.pool.as_ref().and_then(|pool| pool.chunk());
+        let mut is_worker_lost = false;
         while let Some(chunk) = streams.chunk(free()).await? {
             self.stream_arrived(&chunk, name)?;
+            if is_worker_lost {
+                continue;
+            }
             match work.push(chunk).await {
                 Ok(true) => self.batch.concurrency.borrow_mut().restart(),
                 Ok(false) => {}
                 Err(TaskError::Failed(error)) => return Err(error),
-                Err(TaskError::WorkerLost) => break, // the component is read again
+                Err(TaskError::WorkerLost) => is_worker_lost = true, // the component is read again at the end
             }
         }
         Ok(self.or_retry_locally(work.finish(), task, component.range.clone(), into))

@@ -39,7 +39,7 @@ impl<S: Source> ModelFile<S> {
     /// Whether the streams of a component are read side by side: several responses must be of one version of the file.
     #[inline(never)] // so that it can be in another part of the npm package's module
     pub(crate) fn reads_side_by_side(&self, component: &Component) -> bool {
-        component.streams().is_some_and(ByteStreams::keep_much) && self.can_join_responses()
+        component.streams().is_some_and(ByteStreams::are_read_side_by_side) && self.can_join_responses()
     }
 
     /// The part of a component that has the numbers with the `wanted` decoded bytes, and the offset of these numbers in

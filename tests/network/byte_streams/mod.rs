@@ -9,6 +9,7 @@ use super::bytes::{noise, safetensors};
 use super::server::{Server, answer};
 use super::{HttpLoader, open, run};
 use futures::TryStreamExt;
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;

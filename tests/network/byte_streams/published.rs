@@ -1,11 +1,14 @@
-//! Published files with streams: the entry states digests of whole files, which need the bytes in order, and states
-//! from which they can be continued.
+//! Published files with streams. The entry states the SHA-256 of each file, which needs the bytes in order, and the
+//! states of its computation at the starts of streams, from which it can be continued.
 
 use super::*;
+use futures::future::{self, FutureExt, LocalBoxFuture};
 use serde_json::{Value, json};
 use weightstream::internals::codec::digest::{Hasher, digest_of};
 use weightstream::internals::index::Digest;
+use weightstream::internals::pool::{Outcome, Pool, StoredChunk, Task, TaskError, Work};
 use weightstream::internals::publication::{KEY, STATES};
+use weightstream::internals::source::http::HttpSource;
 
 const SHA256: Digest = Digest::Sha256([0; 32]);
 
@@ -32,8 +35,16 @@ fn serve(entry: Vec<u8>, file: Vec<u8>) -> Server {
 
 /// Loads all tensors. Returns the outcome, the bytes that arrived, and the number of requests.
 fn loaded(server: &Server) -> (weightstream::Result<Vec<u8>>, u64, usize) {
+    loaded_by(server, |loader| loader)
+}
+
+fn loaded_by(
+    server: &Server,
+    with: impl FnOnce(Loader<HttpSource>) -> Loader<HttpSource>,
+) -> (weightstream::Result<Vec<u8>>, u64, usize) {
     run(async {
-        let loader = open(&server.url("/m.zt.index.json")).await.unwrap();
+        let source = HttpSource::new(&server.url("/m.zt.index.json"), &[]).unwrap();
+        let loader = Rc::new(with(Loader::open(source, crate::options()).await.unwrap()));
         let tensors = loader.tensors(None, Rc::new(())).await.unwrap().try_collect::<Vec<_>>();
         let (tensors, bytes) = received(&loader, tensors).await;
         let data = tensors.map(|mut tensors| {
@@ -72,4 +83,53 @@ fn wrong_states_cost_bytes_and_no_correctness() {
     let (data, bytes, _) = loaded(&serve(entry(&FILE, &|at| state_of(&other, at)), FILE.clone()));
     assert!(data.unwrap() == *DATA, "the file is the stated one");
     assert!(bytes > FILE.len() as u64 + (4 << 20), "{bytes} bytes: streams are read again for the digest");
+}
+
+/// A worker that takes some chunks and is then lost.
+struct LostWorker(Cell<usize>);
+
+impl Work<Vec<u8>> for LostWorker {
+    fn wants_more(&self) -> bool {
+        true
+    }
+
+    fn push(&self, _: StoredChunk<Vec<u8>>) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
+        self.0.set(self.0.get() + 1);
+        future::ready(if self.0.get() < 5 { Ok(true) } else { Err(TaskError::WorkerLost) }).boxed_local()
+    }
+
+    fn finish(self: Rc<Self>) -> Outcome<Vec<u8>> {
+        future::ready(Err(TaskError::WorkerLost)).boxed_local()
+    }
+}
+
+struct LosingPool;
+
+impl Pool<Vec<u8>> for LosingPool {
+    fn expect(&self, _: u64) {}
+
+    fn chunk(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn begin(&self, task: &Task, _: Option<Vec<u8>>) -> Option<Rc<dyn Work<Vec<u8>>>> {
+        let work: Rc<dyn Work<Vec<u8>>> = Rc::new(LostWorker(Cell::new(0)));
+        task.component.streams().map(|_| work)
+    }
+
+    fn takes_whole(&self, _: &Task) -> bool {
+        false
+    }
+
+    fn digest(&self, _: &Task, buffer: Vec<u8>) -> Result<Outcome<Vec<u8>>, Vec<u8>> {
+        Err(buffer)
+    }
+}
+
+#[test]
+fn a_lost_worker_does_not_fail_the_digest_of_the_file() {
+    let server = serve(entry(&FILE, &|at| state_of(&FILE, at)), FILE.clone());
+    let (data, bytes, _) = loaded_by(&server, |loader| loader.with_pool(Rc::new(LosingPool)));
+    assert!(data.unwrap() == *DATA);
+    assert!(bytes < 2 * FILE.len() as u64 + (1 << 20), "{bytes} bytes: the tensor is read again once");
 }

@@ -6,16 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weightstream::internals::source::http::HttpSource;
 
-/// A server without validators has another file of the same length after some requests.
-#[test]
-fn rows_are_of_one_version_without_validators() {
-    // Every raw mantissa byte differs.
+/// A file of the same length in which every raw mantissa byte differs.
+fn other_version() -> Vec<u8> {
     let reader = Reader::from_bytes(vec![("m.zt".to_owned(), FILE.clone())]).unwrap();
     let streams = reader.tensor("t").unwrap().components[0].streams().unwrap().clone();
     let mut other = FILE.clone();
     for stream in streams.iter().filter(|stream| !stream.is_zstd) {
         other[stream.range.start as usize..stream.range.end as usize].iter_mut().for_each(|byte| *byte ^= 0xff);
     }
+    other
+}
+
+/// A server without validators has another file of the same length after some requests.
+#[test]
+fn rows_are_of_one_version_without_validators() {
+    let other = other_version();
     for later in 0..4 {
         let (other, changes_at) = (other.clone(), Arc::new(AtomicUsize::new(usize::MAX)));
         let at = Arc::clone(&changes_at);
@@ -74,13 +79,7 @@ async fn pieces(loader: &HttpLoader, rows: Option<Range<u64>>) -> weightstream::
 /// A file that changes between any two requests, and of which nothing proves the version, is never mixed.
 #[test]
 fn no_call_mixes_versions() {
-    let reader = Reader::from_bytes(vec![("m.zt".to_owned(), FILE.clone())]).unwrap();
-    let streams = reader.tensor("t").unwrap().components[0].streams().unwrap().clone();
-    let mut other = FILE.clone();
-    for stream in streams.iter().filter(|stream| !stream.is_zstd) {
-        other[stream.range.start as usize..stream.range.end as usize].iter_mut().for_each(|byte| *byte ^= 0xff);
-    }
-    let other = Arc::new(other);
+    let other = Arc::new(other_version());
     let other_data: Vec<u8> =
         DATA.iter().enumerate().map(|(at, byte)| if at % 4 < 3 { byte ^ 0xff } else { *byte }).collect();
     let mut mixed = Vec::new();

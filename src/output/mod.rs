@@ -3,6 +3,7 @@
 pub(crate) mod created_folders;
 pub(crate) mod destination;
 pub(crate) mod file;
+pub(crate) mod kept;
 pub(crate) mod losses;
 pub(crate) mod metadata;
 pub(crate) mod origin;

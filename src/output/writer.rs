@@ -68,11 +68,11 @@ pub enum Compression {
     /// Uncompressed.
     #[default]
     None,
-    /// Every tensor in LZ4 blocks. Incompressible tensors grow by at most 0.4 %.
+    /// Tensors in LZ4 blocks. Those that LZ4 would make larger, such as most floats, are uncompressed.
     Lz4,
-    /// Every tensor in Zstandard frames.
+    /// Tensors in Zstandard frames. Those that Zstandard would make larger are uncompressed.
     Zstd,
-    /// The compression of the format for tensors that it makes smaller; other tensors are uncompressed.
+    /// Whatever compression of the format makes each tensor smallest; tensors that none makes smaller are uncompressed.
     Auto,
 }
 
@@ -97,9 +97,9 @@ impl Compression {
     pub fn description(self) -> &'static str {
         match self {
             Compression::None => "Uncompressed",
-            Compression::Lz4 => "Every tensor in LZ4 blocks of 64 KiB",
-            Compression::Zstd => "Every tensor in Zstandard frames",
-            Compression::Auto => "The compression of the format, only for tensors that it makes smaller",
+            Compression::Lz4 => "LZ4 blocks of 64 KiB, for tensors that get smaller",
+            Compression::Zstd => "Zstandard frames, for tensors that get smaller",
+            Compression::Auto => "Whatever compression of the format makes each tensor smallest",
         }
     }
 

@@ -3,6 +3,7 @@
 use super::cancellation::check_cancelled;
 use super::companion::Companion;
 use super::conversion::{self, Conversion};
+use super::converted::Sizes;
 use super::plan::Plan;
 use super::{Compression, ConvertOptions, Converted, Extent, Input, formats};
 use crate::error::{Error, ErrorKind, Result};
@@ -50,9 +51,22 @@ pub(super) fn convert_to(
     };
     let cast_from = conversion::cast_from(input, &tensors);
     let cast = options.dtype.clone().filter(|_| !cast_from.is_empty()).map(|dtype| (cast_from, dtype));
+    warnings.extend(compression_warning(options.compression, sizes));
     let (path, tensors) = (plan.model_path().to_owned(), tensors.len());
     let files = plan.shard_paths.into_iter().map(with_length).collect();
     Ok(Converted { path, files, tensors, decoded_bytes, sizes, cast, compression, warnings })
+}
+
+/// A warning if the compression that was asked for does not make the model smaller.
+fn compression_warning(asked: Compression, sizes: Sizes) -> Option<String> {
+    let name = match asked {
+        Compression::Lz4 => "LZ4",
+        Compression::Zstd => "Zstandard",
+        Compression::None | Compression::Auto => return None,
+    };
+    let is_smaller = sizes.stored < sizes.cast || sizes.cast == 0;
+    let what = format!("{name} does not make this model smaller: tensors that would get larger are not compressed");
+    (!is_smaller).then(|| format!("{what}. Floats get smaller in zTensor, with the compression `auto`."))
 }
 
 /// Assigns tensors to files.

@@ -121,7 +121,7 @@ fn later_rows_fetch_only_blocks_that_were_decoded_before() {
 #[test]
 fn wrong_positions_of_blocks_are_ignored() {
     let mut file = lz4_with_positions();
-    let key = br#","t":""#;
+    let key = br#""t":""#;
     let start = file.windows(key.len()).position(|bytes| bytes == key).unwrap() + key.len();
     // Exchanges the lengths of two blocks of different lengths, so that their sum stays the same.
     let length = |file: &[u8], block: usize| file[start + 6 * block..][..6].to_vec();

@@ -298,6 +298,14 @@ fn convert_reports_the_sizes_before_and_after_casts_and_compression() {
     assert!(compressed.ends_with(" B (0.01)\n"), "{both}");
     let zstd = second_line(&["m.zt", "--compress", "zstd"]);
     assert!(zstd.starts_with("compressed (Zstandard): 38.66 kB → "), "{zstd}");
+    // Noise does not get smaller.
+    folder.write("noise.safetensors", &safetensors(None, &[("w", "U8", &[9000], noise(1, 9000))]));
+    for (out, option, name) in [("n.apr", "lz4", "LZ4"), ("n.zt", "zstd", "Zstandard")] {
+        let output = run(&folder, &["convert", "noise.safetensors", out, "--compress", option]);
+        let warning = String::from_utf8(output.stderr).unwrap();
+        assert!(warning.contains(&format!("warning: {name} does not make this model smaller")), "{warning}");
+        assert!(output.status.success() && std::fs::metadata(folder.path(out)).unwrap().len() < 10_000);
+    }
     // Integers are not cast, and SafeTensors has no compression.
     folder.write("m.safetensors", &safetensors(None, &[("w", "I32", &[2, 2], vec![0; 16])]));
     assert_eq!(second_line(&["out.safetensors", "--dtype", "F16", "--compress", "auto"]), "");

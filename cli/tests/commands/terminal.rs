@@ -117,7 +117,7 @@ fn quiet_commands_print_results_warnings_and_errors_only() {
     let (code, printed) = on_terminal(&folder, &["verify", "--quiet", &server.url("/m.safetensors")], &[]);
     assert_eq!((code, printed.as_str()), (Some(0), ""));
     for arguments in [
-        &["convert", "m.safetensors", "m.apr", "--compress", "lz4", "--quiet"][..],
+        &["convert", "m.safetensors", "m.apr", "--compress", "auto", "--quiet"][..],
         &["-q", "upgrade", "m.apr", "n.apr"],
         &["extract", "-q", "m.apr", "a", "a.npy"],
         &["verify", "m.apr", "-q"],

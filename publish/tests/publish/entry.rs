@@ -52,6 +52,27 @@ fn the_entry_opens_and_has_the_digest_of_every_tensor() {
     }
 }
 
+/// The states are what a reader needs that digests streams which it reads side by side.
+#[test]
+fn the_sha_256_of_a_file_with_large_streams_can_be_continued_at_each_of_them() {
+    let folder = Folder::new();
+    let input = noise_f32(&folder, &[3 << 10, 1 << 10]);
+    let options = with_conversion(|convert| convert.format(Some(&ztensor::FORMAT)));
+    let entry = publish(&input, &folder.path("out"), &options).unwrap().entry.unwrap();
+    let [name] = &tensor_files(&folder.path("out"))[..] else { panic!("one file") };
+    let file = &files(&folder.path("out"))[name];
+    let stated = stated(Path::new(&entry));
+    let states = stated["files"][name]["sha256_states"].as_array().unwrap();
+    assert_eq!(states.len(), 3, "one for each stream of F32 but the first: {states:?}");
+    for state in states {
+        let at = state[0].as_u64().unwrap();
+        let mut hasher = Hasher::resume(&DigestState::parse(at, state[1].as_str().unwrap()).unwrap()).unwrap();
+        hasher.update(&file[at as usize..]);
+        assert_eq!(hasher.finish().to_string(), hex(file), "from {at}");
+    }
+    assert!(Reader::open(&entry).unwrap().verify(&()).unwrap().algorithms.contains(&Algorithm::Sha256));
+}
+
 #[test]
 fn loads_are_verified_by_the_digests_of_the_entry() {
     for format in [None, Some(&safetensors::FORMAT)] {

@@ -10,6 +10,7 @@ use crate::format::apr::draft::{
 };
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::kept::KeptSource;
 use crate::output::target::{TensorFile, TensorSource};
 use crate::output::writer::Compression;
 
@@ -87,20 +88,15 @@ impl TensorFile for AprFile {
         self.file.align(self.alignment)?;
         let stored = match self.compression {
             Compression::None | Compression::Zstd => self.write_raw(tensor, source)?,
-            Compression::Lz4 => {
-                let (stored, lengths) = self.write_lz4(tensor, source)?;
-                self.blocks.add(tensor, &lengths);
-                stored
-            }
-            Compression::Auto => {
-                let mark = self.file.mark();
-                let (stored, lengths) = self.write_lz4(tensor, source)?;
+            Compression::Lz4 | Compression::Auto => {
+                let (mark, mut source) = (self.file.mark(), KeptSource::new(source));
+                let (stored, lengths) = self.write_lz4(tensor, &mut source)?;
                 if stored.size < stored.raw_size {
                     self.blocks.add(tensor, &lengths);
                     stored
                 } else {
                     self.file.rewind(mark)?;
-                    self.write_raw(tensor, source)?
+                    self.write_raw(tensor, &mut source)?
                 }
             }
         };

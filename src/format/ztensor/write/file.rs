@@ -11,6 +11,7 @@ use crate::format::ztensor::byte_streams::stream_count;
 use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
 use crate::index::{Component, Digest, Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::kept::KeptSource;
 use crate::output::target::{ShardPosition, TensorFile, TensorSource};
 use crate::output::writer::Compression;
 use std::borrow::Cow;
@@ -53,6 +54,14 @@ impl TensorFile for ZTensorFile<'_> {
     }
 
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
+        let mut kept;
+        let source = match self.target.compression {
+            Compression::None | Compression::Lz4 => source,
+            Compression::Zstd | Compression::Auto => {
+                kept = KeptSource::new(source);
+                &mut kept
+            }
+        };
         if let Some(streams) = self.write_streams(tensor, source)? {
             self.last = streams;
             return self.add_object(tensor);
@@ -150,8 +159,7 @@ impl ZTensorFile<'_> {
         self.file.align(self.target.alignment)?;
         match self.target.compression {
             Compression::None | Compression::Lz4 => self.write_raw(component, source),
-            Compression::Zstd => self.write_zstd(component, source),
-            Compression::Auto => {
+            Compression::Zstd | Compression::Auto => {
                 let mark = self.file.mark();
                 let blob = self.write_zstd(component, source)?;
                 if blob.decoded_length.is_some_and(|decoded| blob.length < decoded) {

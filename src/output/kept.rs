@@ -1,15 +1,14 @@
-//! Keeps what was read of a tensor, so that a writer that tries several encodings reads the input once: it may be
-//! remote, or be decoded while it is read.
+//! Keeps what was read of a remote tensor, so that a writer that tries several encodings requests it once.
 
 use super::target::TensorSource;
 use crate::error::Result;
 use crate::index::Component;
 use std::borrow::Cow;
 
-/// The maximum number of bytes that are kept of a tensor. A larger component is read again.
+/// The maximum number of bytes that are kept of a tensor. A larger component is requested again.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// A source that keeps the components that were read.
+/// A source that keeps the components that were read, if it is remote.
 pub(crate) struct KeptSource<'a> {
     source: &'a mut dyn TensorSource,
     /// The role of each component that was read completely, and its bytes.
@@ -24,6 +23,9 @@ impl<'a> KeptSource<'a> {
 
 impl TensorSource for KeptSource<'_> {
     fn read_component(&mut self, wanted: &Component, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if !self.source.is_remote() {
+            return self.source.read_component(wanted, take);
+        }
         if let Some((_, kept)) = self.components.iter().find(|(role, _)| *role == wanted.role) {
             return take(kept);
         }
@@ -53,6 +55,7 @@ mod tests {
         piece: Vec<u8>,
         pieces: usize,
         reads: usize,
+        is_remote: bool,
     }
 
     impl TensorSource for Counting {
@@ -60,13 +63,17 @@ mod tests {
             self.reads += 1;
             (0..self.pieces).try_for_each(|_| take(&self.piece))
         }
+
+        fn is_remote(&self) -> bool {
+            self.is_remote
+        }
     }
 
     #[test]
-    fn a_component_is_read_once_unless_it_is_large() {
+    fn a_remote_component_is_read_once_unless_it_is_large() {
         let component = Component::raw(Dtype::U8, 0..0);
-        for (pieces, reads) in [(0, 1), (3, 1), (65, 2)] {
-            let mut counting = Counting { piece: vec![7; 1 << 20], pieces, reads: 0 };
+        for (pieces, is_remote, reads) in [(0, true, 1), (3, true, 1), (65, true, 2), (3, false, 2)] {
+            let mut counting = Counting { piece: vec![7; 1 << 20], pieces, reads: 0, is_remote };
             let mut source = KeptSource::new(&mut counting);
             for _ in 0..2 {
                 let mut read = 0;

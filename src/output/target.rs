@@ -72,6 +72,11 @@ pub trait TensorSource {
     /// Reads a component in pieces, from its start, in the dtype of `wanted`.
     fn read_component(&mut self, wanted: &Component, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
+    /// Whether reading again means to request the bytes again.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Reads the only component of a dense tensor in pieces, from its start.
     fn read(&mut self, wanted: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match wanted.components.as_slice() {

@@ -56,4 +56,8 @@ impl TensorSource for InputTensor<'_> {
         })?;
         cast.map_or(Ok(()), Cast::finish)
     }
+
+    fn is_remote(&self) -> bool {
+        !self.input.urls().is_empty()
+    }
 }

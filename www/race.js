@@ -1,21 +1,28 @@
 // @ts-check
-// A race: weightstream and fetch() load the same file, each over a line that breaks once.
+// A race: weightstream and fetch() load the same tensors, each over a line that breaks once. fetch() loads the file
+// that people have, weightstream what `weightstream publish` made of it.
 
 import { byId, partOf } from "./elements.js";
 import { bytes, duration } from "./format.js";
 import { memoryOf } from "./memory.js";
 import { NAMES, RaceChart } from "./race-chart.js";
+import { DEMO } from "./sources.js";
 
 /** @import { Report, Task, Way } from "./racer.js" */
 
-const MODEL = "models/all-MiniLM-L6-v2.safetensors";
+/** The SafeTensors file, and the entry of the published model. @type {Record<Way, string>} */
+const MODELS = { weightstream: DEMO, fetch: "models/all-MiniLM-L6-v2.safetensors" };
 /** @type {Way[]} */
 const WAYS = ["weightstream", "fetch"];
 const BREAK_SHARE = 0.6;
 /** A side below this share of the rate of its line was limited by the real connection. */
 const NEARLY = 0.85;
 
-/** @typedef {{ way: Way, worker: Worker, last?: Report }} Side */
+/**
+ * `size` is the number of bytes that it loads.
+ *
+ * @typedef {{ way: Way, worker: Worker, size: number, last?: Report }} Side
+ */
 
 export class Race {
   #chart = new RaceChart(byId("race-chart"));
@@ -64,25 +71,23 @@ export class Race {
    * @param {AbortSignal} signal
    */
   async #race(bytesPerSecond, signal) {
-    const url = new URL(MODEL, location.href).href;
-    const size = await sizeOf(url, signal);
-    this.#chart.begin(WAYS, BREAK_SHARE, (size * (1 + BREAK_SHARE)) / bytesPerSecond);
-    const sides = WAYS.map((way) => ({ way, worker: new Worker(scriptOf(way), { type: "module" }) }));
+    const sizes = await Promise.all([sizeOfEntry(MODELS.weightstream, signal), sizeOfFile(MODELS.fetch, signal)]);
+    this.#chart.begin(WAYS, BREAK_SHARE, (Math.max(...sizes) * (1 + BREAK_SHARE)) / bytesPerSecond);
+    const start = (/** @type {Way} */ way) => new Worker(scriptOf(way), { type: "module" });
+    const sides = WAYS.map((way, index) => ({ way, worker: start(way), size: sizes[index] }));
     signal.addEventListener("abort", () => sides.forEach(({ worker }) => worker.terminate()));
-    const task = { url, bytesPerSecond, breaksAfter: Math.floor(size * BREAK_SHARE) };
-    await Promise.all(sides.map((side) => this.#run(side, task, size, signal)));
+    await Promise.all(sides.map((side) => this.#run(side, bytesPerSecond, signal)));
     return sides;
   }
 
   /**
    * @param {Side} side
-   * @param {Omit<Task, "way">} task
-   * @param {number} size
+   * @param {number} bytesPerSecond
    * @param {AbortSignal} signal
    */
-  #run(side, task, size, signal) {
+  #run(side, bytesPerSecond, signal) {
     return new Promise((resolve, reject) => {
-      const { way, worker } = side;
+      const { way, worker, size } = side;
       signal.addEventListener("abort", () => reject(signal.reason));
       worker.addEventListener("error", (event) => reject(new Error(event.message || "A worker could not start.")));
       worker.addEventListener("message", (/** @type {MessageEvent<Report>} */ { data }) => {
@@ -91,7 +96,10 @@ export class Race {
         this.#show(way, data, size);
         return data.event === "done" && resolve(undefined);
       });
-      worker.postMessage({ way, ...task });
+      const url = new URL(MODELS[way], location.href).href;
+      /** @type {Task} */
+      const task = { way, url, bytesPerSecond, breaksAfter: Math.floor(size * BREAK_SHARE) };
+      worker.postMessage(task);
     });
   }
 
@@ -122,13 +130,36 @@ const scriptOf = (way) => new URL(`racer.js?way=${way}`, import.meta.url).href;
  * @param {string} url
  * @param {AbortSignal} signal
  */
-async function sizeOf(url, signal) {
-  const response = await fetch(url, { method: "HEAD", cache: "no-store", signal }).catch((error) => {
-    throw signal.aborted ? error : new Error(`The server does not respond to the request for ${MODEL}.`);
-  });
+async function sizeOfFile(url, signal) {
+  const response = await ask(url, { method: "HEAD", signal });
   const size = Number(response.headers.get("content-length"));
-  if (!response.ok || size === 0) throw new Error(`The server has no ${MODEL} (status ${response.status}).`);
+  if (size === 0) throw new Error(`The server does not state the size of ${url}.`);
   return size;
+}
+
+/**
+ * The size of all files of a published model.
+ *
+ * @param {string} url
+ * @param {AbortSignal} signal
+ */
+async function sizeOfEntry(url, signal) {
+  const { weightstream } = await (await ask(url, { signal })).json();
+  /** @type {{ size: number }[]} */
+  const files = Object.values(weightstream.files);
+  return files.reduce((sum, { size }) => sum + size, 0);
+}
+
+/**
+ * @param {string} url
+ * @param {RequestInit & { signal: AbortSignal }} init
+ */
+async function ask(url, init) {
+  const response = await fetch(url, { cache: "no-store", ...init }).catch((error) => {
+    throw init.signal.aborted ? error : new Error(`The server does not respond to the request for ${url}.`);
+  });
+  if (!response.ok) throw new Error(`The server has no ${url} (status ${response.status}).`);
+  return response;
 }
 
 /**
@@ -140,7 +171,10 @@ function conclusion(sides, bytesPerSecond) {
   const rates = sides.map(({ last }) => last ? (last.received / last.ms) * 1000 : 0);
   const isShared = bytesPerSecond !== Infinity && Math.min(...rates) < bytesPerSecond * NEARLY;
   const why = isShared ? " Both were slower than their limit: they shared the connection and the processor." : "";
-  return `fetch() started over after the cut and took ${(other / own).toFixed(1)} times as long.${why}`;
+  const [fewer, more] = sides.map(({ last }) => bytes(last?.received ?? 0));
+  const times = (other / own).toFixed(1);
+  const received = `received ${more} instead of ${fewer}`;
+  return `fetch() started over after the cut, ${received}, and took ${times} times as long.${why}`;
 }
 
 /** @param {boolean} isRunning */

@@ -15,7 +15,7 @@ import { fileUrl, modelsIn, placeOf } from "./hugging-face.js";
 
 /** @typedef {(source: Source, label: string, address?: string) => Promise<unknown>} Open */
 
-export const DEMO = "models/all-MiniLM-L6-v2.apr";
+export const DEMO = "models/all-MiniLM-L6-v2.zt.index.json";
 
 /**
  * Calls `open` for the model that the visitor chooses. `address` is the URL as entered, for a link to this model; local

@@ -49,7 +49,7 @@ fn build(project: &Project, name: &str, temporary: &Path) -> Result<PathBuf> {
     Ok(built)
 }
 
-/// The weights are the shards in APR of the demo page, and the reference is that of the demo page.
+/// The weights are the files of the demo page, and the reference is that of the demo page.
 fn embeds_sentences_with_candle(project: &Project, browser: &mut Chromium, built: &Path) -> Result<()> {
     let model = model::ready(project)?;
     let server = Server::new()

@@ -24,7 +24,7 @@ const MAX_HEADER_REQUESTS: u64 = 3;
 const MAX_DATA_REQUESTS: u64 = 4;
 
 /// The sentence with which the page says what it has verified.
-const VERIFIED: &str = "files match SHA-256.";
+const VERIFIED: &str = "tensors match SHA-256.";
 
 /// The report of the page, in `window.weightstreamReport`.
 #[derive(Deserialize)]
@@ -58,7 +58,7 @@ pub fn run(project: &Project) -> Result<()> {
     let stats = report.stats.context("the page reports no stats")?;
     let memory = stats.wasm_memory_bytes;
     ensure!(memory <= MAX_WASM_MEMORY_BYTES, "the WebAssembly memory grew to {memory} bytes");
-    let files = demo.model.files()? as u64;
+    let files = demo.model.paths()?.len() as u64;
     let requests = demo.traffic.requests();
     let allowed = files * MAX_HEADER_REQUESTS + (files - 1) * MAX_DATA_REQUESTS;
     ensure!(requests <= allowed, "{requests} requests for {files} files exceed the limit of {allowed}");
@@ -90,9 +90,10 @@ fn load_in(page: &mut Page, demo: &Demo) -> Result<Report> {
     page.wait_for("the report of the load", LOAD_LIMIT, "window.weightstreamReport")?;
     let report = page.evaluate("window.weightstreamReport")?;
     let status = page.evaluate("document.querySelector('#status').textContent")?;
-    let shards = demo.model.files()? - 1;
-    let is_verified = status.as_str().is_some_and(|text| text.ends_with(&format!(" {shards} of {shards} {VERIFIED}")));
-    ensure!(is_verified, "the page does not state that {shards} of {shards} {VERIFIED} Its status is {status}");
+    let tensors = demo.model.expected.len();
+    let is_verified =
+        status.as_str().is_some_and(|text| text.ends_with(&format!(" {tensors} of {tensors} {VERIFIED}")));
+    ensure!(is_verified, "the page does not state that {tensors} of {tensors} {VERIFIED} Its status is {status}");
     let report = serde_json::from_value(report).context("cannot parse the report of the page")?;
     let console_errors = page.take_console_errors()?;
     ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));

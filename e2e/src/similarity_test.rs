@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::page::{LOAD_LIMIT, PHONE, Page, SOON};
-use crate::page_test::{TestCase, files, fits, open_model, wait_for_error_message, wait_for_the_model};
+use crate::page_test::{TestCase, fits, open_model, wait_for_error_message, wait_for_the_model};
 use crate::trap_test::exposed;
 use crate::trap_test::traps::server::{Reply, Request, Server, answer};
 use xtask::demo::Demo;
@@ -82,7 +82,7 @@ fn computes_cold_and_warm(page: &mut Page, demo: &Demo) -> Result<()> {
 }
 
 fn computes_with_local_files(page: &mut Page, demo: &Demo) -> Result<()> {
-    page.choose_files("#file-input", &files(demo)?)?;
+    page.choose_files("#file-input", &demo.model.paths()?)?;
     wait_for_the_model(page)?;
     let before = demo.traffic.requests();
     compute(page)?;
@@ -133,7 +133,7 @@ fn explains_missing_weights(page: &mut Page, demo: &Demo) -> Result<()> {
     let is_missing = Arc::new(AtomicBool::new(false));
     let missing = Arc::clone(&is_missing);
     let server = serve(demo, move |request, reply| {
-        let is_gone = missing.load(Ordering::Relaxed) && request.path.contains("00004");
+        let is_gone = missing.load(Ordering::Relaxed) && request.path.ends_with(".zt");
         if is_gone { Reply::new(404, b"") } else { reply }
     })?;
     open_from(page, &server)?;

@@ -15,8 +15,11 @@ use crate::project::Project;
 use crate::synthetic::Size;
 use crate::{apt, command, setup, synthetic, workspace};
 
-/// The manifest of the demo model. Its shards are in the same folder.
-pub const MANIFEST: &str = "all-MiniLM-L6-v2.apr";
+/// The entry of the demo model. Its shards are in the same folder.
+pub const MANIFEST: &str = "all-MiniLM-L6-v2.zt.index.json";
+
+/// The file extension of the shards.
+pub const SHARD_EXTENSION: &str = "zt";
 
 /// The name under which the demo serves the SafeTensors file from which the demo model is converted.
 pub const ORIGINAL: &str = "all-MiniLM-L6-v2.safetensors";
@@ -47,16 +50,24 @@ pub struct Model {
 }
 
 impl Model {
-    /// The number of files: the manifest and its shards.
-    pub fn files(&self) -> Result<usize> {
-        let is_apr =
-            |entry: io::Result<DirEntry>| entry.map(|entry| entry.path().extension().is_some_and(|e| e == "apr"));
-        let files = fs::read_dir(&self.folder)?.map(is_apr).collect::<io::Result<Vec<bool>>>()?;
-        Ok(files.into_iter().filter(|is_apr| *is_apr).count())
+    /// The paths of the entry and of its shards.
+    pub fn paths(&self) -> Result<Vec<PathBuf>> {
+        let path = |entry: io::Result<DirEntry>| entry.map(|entry| entry.path());
+        let mut paths = fs::read_dir(&self.folder)?.map(path).collect::<io::Result<Vec<_>>>()?;
+        let is_shard = |path: &Path| path.extension().is_some_and(|extension| extension == SHARD_EXTENSION);
+        paths.retain(|path| is_shard(path) || path.ends_with(MANIFEST));
+        Ok(paths)
+    }
+
+    /// The total length of the shards in bytes.
+    pub fn stored_bytes(&self) -> Result<u64> {
+        let lengths = self.paths()?.into_iter().filter(|path| !path.ends_with(MANIFEST));
+        let lengths = lengths.map(|path| fs::metadata(path).map(|metadata| metadata.len()));
+        Ok(lengths.sum::<io::Result<u64>>()?)
     }
 }
 
-/// Downloads the original weights, or generates synthetic ones, and converts them with the command line.
+/// Downloads the original weights, or generates synthetic ones, and publishes them with the command line.
 pub fn ready(project: &Project) -> Result<Model> {
     let _lock = project.lock()?;
     let source = source(project)?;
@@ -154,8 +165,8 @@ fn converted(project: &Project, source: &Path) -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder)?;
     let mut convert = Command::new(program);
-    convert.arg("convert").arg(&weights).arg(folder.join(MANIFEST));
-    convert.args(["--compress", "lz4", "--shard-size", "24MB", "--metadata"]).arg(source.join("config.json"));
+    convert.arg("publish").arg(&weights).arg(folder.join(MANIFEST));
+    convert.args(["--shard-size", "24MB", "--metadata"]).arg(source.join("config.json"));
     command::run(&mut convert)?;
     fs::write(folder.join("expected.json"), serde_json::to_vec(&expected::tensors(&weights)?)?)?;
     fs::write(stamp_file, stamp)?;

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use weightstream::blocking;
-use weightstream::write::{self, Compression, ConvertOptions};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 use weightstream_cli::serve::Server;
 use xtask::expected;
 use xtask::model::{self, Model};
@@ -60,7 +60,8 @@ fn load_in(runtime: Runtime<'_>, project: &Project, app: &Path, model: &Model) -
 fn small_model(folder: &Path) -> Result<Model> {
     synthetic::write(folder, &Size::SMALL)?;
     let original = folder.join("model.safetensors");
-    let options = ConvertOptions::new().compression(Compression::Lz4).max_shard_bytes(8 << 20);
+    let options = ConvertOptions::new().compression(Compression::Auto).digest(Some(DigestAlgorithm::Sha256));
+    let options = options.max_shard_bytes(8 << 20);
     write::convert(&blocking::Model::open(&original)?, folder.join(model::MANIFEST), &options)?;
     let expected = expected::tensors(&original)?;
     Ok(Model { folder: folder.to_owned(), original, expected, tokenizer: None })

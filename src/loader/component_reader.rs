@@ -272,7 +272,7 @@ impl<S: ModelSource> ComponentReader<S> {
     /// The next stored bytes; `None` at the end.
     async fn next_chunk(&mut self) -> Result<Option<StoredChunk<BufferOf<S>>>> {
         if let Some(streams) = &mut self.streams {
-            return streams.chunk(self.reading.take_chunk()).boxed_local().await;
+            return streams.chunk(self.reading.take_chunk(), &mut |_| Ok(())).boxed_local().await;
         }
         let (at, end) = (self.reading.position, self.prepared.stored.end);
         if at >= end {

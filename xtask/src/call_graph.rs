@@ -8,6 +8,10 @@ use crate::uses::{Used, Uses, shared_name};
 use anyhow::{Result, ensure};
 use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef};
 
+/// The compiler merges equal functions, of which one keeps its name: it says little about a function of at most so many
+/// bytes, such as a closure that does nothing, so that these are where they are called.
+const MAX_EQUAL_BYTES: usize = 16;
+
 pub struct CallGraph<'a> {
     module: &'a [u8],
     /// All functions by index; imported ones come first. Data, if it is known, comes last.
@@ -140,7 +144,11 @@ impl<'a> CallGraph<'a> {
     /// call, and all that its own functions call or have the addresses of, unless `part_of` tells another part; also
     /// what functions call that `part_of` puts into the main part.
     pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
-        let fixed: Vec<_> = self.functions.iter().map(|function| part_of(&function.name)).collect();
+        let part_of = |function: &Function| match function.code.len() <= MAX_EQUAL_BYTES && !function.is_data {
+            true => None,
+            false => part_of(&function.name),
+        };
+        let fixed: Vec<_> = self.functions.iter().map(part_of).collect();
         let fixed_in = |part: usize| {
             (0..)
                 .zip(&fixed)

@@ -27,6 +27,14 @@ pub(crate) fn seven_layers(folder: &Folder) -> Reader {
     folder.open("input.safetensors")
 }
 
+/// 16 MiB of F32 whose exponents have few values: of the streams, more than 8 MiB would have to be kept.
+pub(crate) fn large_floats(folder: &Folder) -> Reader {
+    let mut data = noise(1, 16 << 20);
+    data.chunks_exact_mut(4).for_each(|number| number[3] = 60 + (number[3] & 3));
+    folder.write("large.safetensors", &safetensors_file(json!({}), &[("t", "F32", &[4 << 10, 1 << 10], data)]));
+    folder.open("large.safetensors")
+}
+
 /// Options for files of two layers each.
 pub(crate) fn options() -> PublishOptions {
     let options = PublishOptions::default();

@@ -66,8 +66,7 @@ impl<S: ModelSource> RunReader<S> {
         name: &str,
     ) -> Result<Received<BufferOf<S>>> {
         let mut free = None;
-        while let Some(chunk) = streams.chunk(free).await? {
-            self.stream_arrived(&chunk, name)?;
+        while let Some(chunk) = streams.chunk(free, &mut |chunk| self.stream_arrived(chunk, name)).await? {
             let mut at = chunk.at;
             chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                 job.push_at(at, bytes)?;
@@ -90,8 +89,7 @@ impl<S: ModelSource> RunReader<S> {
     ) -> Result<PendingComponent<BufferOf<S>>> {
         let free = || self.batch.pool.as_ref().and_then(|pool| pool.chunk());
         let mut is_worker_lost = false;
-        while let Some(chunk) = streams.chunk(free()).await? {
-            self.stream_arrived(&chunk, name)?;
+        while let Some(chunk) = streams.chunk(free(), &mut |chunk| self.stream_arrived(chunk, name)).await? {
             if is_worker_lost {
                 continue;
             }

@@ -12,9 +12,9 @@ use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::next_request::NextRequest;
 use crate::loader::transfer::range_reader::RangeReader;
-use crate::loader::transfer::truncated::truncated_error;
 use crate::pipeline::StoredChunk;
-use crate::source::{BufferOf, Source};
+use crate::source::{Buffer, BufferOf, Source};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,17 +22,55 @@ use std::sync::Arc;
 /// The slices of one turn have about this many stored bytes. Until the last of them arrives, the others are kept.
 const TURN_BYTES: u64 = 16 << 20;
 
-/// Reads slices of streams in turn.
+/// Reads slices of streams in turn, and returns their bytes in the order in which numbers need them.
 pub(crate) struct StreamReader<S: Source> {
-    /// In the order of the file, the range of each stream that was not requested yet, with the padding before it, and
-    /// the length of its slices.
-    streams: Vec<(Range<u64>, u64)>,
-    /// The position in `streams` of the next slice.
+    /// In the order of the file.
+    streams: Vec<Stream<BufferOf<S>>>,
+    /// The position in `streams` of the current slice.
+    current: usize,
+    /// The position of the stream of the slice after those that were requested.
     next: usize,
     /// Reads the current slice.
     reading: RangeReader<S>,
-    /// The slice after it, and the request for it, once it is sent.
-    ahead: Option<(Range<u64>, NextRequest<S>)>,
+    /// The slice after it, with the position of its stream, and the request for it, once it is sent.
+    ahead: Option<(usize, Range<u64>, NextRequest<S>)>,
+    /// Buffers that were used before.
+    spare: Vec<BufferOf<S>>,
+}
+
+/// A stream with the padding before it.
+struct Stream<B> {
+    /// The range of the file that was not requested yet.
+    range: Range<u64>,
+    /// The whole range.
+    whole: Range<u64>,
+    /// The length of its slices.
+    slice_length: u64,
+    /// The end of the bytes that have arrived.
+    arrived: u64,
+    /// Bytes that have arrived, and wait for those of other streams. They are not in WebAssembly memory, which never
+    /// shrinks.
+    waiting: VecDeque<StoredChunk<B>>,
+}
+
+impl<B> Stream<B> {
+    fn new(whole: Range<u64>, turns: u64) -> Self {
+        let slice_length = (whole.end - whole.start).div_ceil(turns);
+        Stream { range: whole.clone(), slice_length, arrived: whole.start, waiting: VecDeque::new(), whole }
+    }
+
+    /// The part of the stream that is before the offset: about the part of the numbers whose bytes are.
+    fn part_before(&self, at: u64) -> f64 {
+        match self.whole.is_empty() {
+            true => 1.0,
+            false => (at - self.whole.start) as f64 / (self.whole.end - self.whole.start) as f64,
+        }
+    }
+
+    /// The part before the first waiting bytes.
+    fn waiting_from(&self) -> Option<f64> {
+        self.waiting.front().and_then(|chunk| chunk.at).map(|at| self.part_before(at))
+    }
 }
 
 impl<S: Source> ModelFile<S> {
@@ -96,49 +134,87 @@ impl<S: Source> StreamReader<S> {
         let ranges = streams.padded_ranges();
         let length = |range: &Range<u64>| range.end - range.start;
         let turns = ranges.iter().map(length).fold(0, u64::saturating_add).div_ceil(TURN_BYTES).max(1);
-        let sliced = ranges.into_iter().map(|range| (range.clone(), length(&range).div_ceil(turns)));
+        let streams = ranges.into_iter().map(|range| Stream::new(range, turns)).collect();
         let reading = like.beside(0..0, NextRequest::default());
-        StreamReader { streams: sliced.collect(), next: 0, reading, ahead: None }
+        StreamReader { streams, current: 0, next: 0, reading, ahead: None, spare: Vec::new() }
     }
 
-    /// The next bytes of the current slice, or of the next one. They are in the buffer `free`, if there is one that was
-    /// used before. `None` at the end.
+    /// The next bytes to join. `free` is a buffer that was used before. Calls `arrived` with bytes once they have
+    /// arrived, which may be before they are returned. `None` at the end.
     ///
     /// # Errors
-    /// Errors of the source.
-    pub(crate) async fn chunk(&mut self, free: Option<BufferOf<S>>) -> Result<Option<StoredChunk<BufferOf<S>>>> {
-        if self.reading.position >= self.reading.end() {
-            let ahead = self.ahead.take().or_else(|| Some((self.next_slice()?, NextRequest::default())));
-            let Some((slice, request)) = ahead else { return Ok(None) };
-            self.reading = self.reading.beside(slice, request);
+    /// Errors of the source and of `arrived`.
+    pub(crate) async fn chunk(
+        &mut self,
+        free: Option<BufferOf<S>>,
+        arrived: &mut dyn FnMut(&StoredChunk<BufferOf<S>>) -> Result<()>,
+    ) -> Result<Option<StoredChunk<BufferOf<S>>>> {
+        self.spare.extend(free.filter(|buffer| buffer.is_intact() && buffer.byte_length() == SCRATCH_BYTES));
+        loop {
+            if let Some(chunk) = self.take_joinable() {
+                return Ok(Some(chunk));
+            }
+            if self.reading.position >= self.reading.end() {
+                let requested = self.ahead.take();
+                let next = || self.next_slice().map(|(at, slice)| (at, slice, NextRequest::default()));
+                let Some((at, slice, request)) = requested.or_else(next) else { return Ok(None) };
+                self.reading = self.reading.beside(slice, request);
+                self.current = at;
+            }
+            let chunk = self.read().await?;
+            arrived(&chunk)?;
+            if let Some(stream) = self.streams.get_mut(self.current) {
+                stream.arrived = self.reading.position;
+                stream.waiting.push_back(chunk);
+            }
+            self.request_ahead();
         }
-        let (at, end) = (self.reading.position, self.reading.end());
-        let missing = || truncated_error(at, at, end);
-        self.reading.provide_buffer(|| free);
-        let length = self.reading.chunk((end - at).min(SCRATCH_BYTES)).await?.ok_or_else(missing)?.length;
-        let buffer = self.reading.take_chunk().ok_or_else(missing)?;
-        self.request_ahead();
-        Ok(Some(StoredChunk { buffer, length, at: Some(at) }))
+    }
+
+    /// Reads the next bytes of the current slice, into a buffer of their length: many of them wait.
+    async fn read(&mut self) -> Result<StoredChunk<BufferOf<S>>> {
+        let at = self.reading.position;
+        let length = (self.reading.end() - at).min(SCRATCH_BYTES);
+        let mut buffer = match self.spare.pop_if(|_| length == SCRATCH_BYTES) {
+            Some(buffer) => buffer,
+            None => BufferOf::<S>::allocate(length)?,
+        };
+        self.reading.fill(&mut buffer, 0..length, &mut |_| ()).await?;
+        Ok(StoredChunk { buffer, length, at: Some(at) })
+    }
+
+    /// The waiting bytes that numbers need first, if the other streams have arrived as far.
+    fn take_joinable(&mut self) -> Option<StoredChunk<BufferOf<S>>> {
+        let arrived = self.streams.iter().map(|stream| stream.part_before(stream.arrived)).fold(1.0, f64::min);
+        let (mut first, mut from) = (None, arrived);
+        for stream in &mut self.streams {
+            if let Some(part) = stream.waiting_from().filter(|part| *part < from || first.is_none() && *part <= from) {
+                from = part;
+                first = Some(stream);
+            }
+        }
+        first?.waiting.pop_front()
     }
 
     /// Requests the next slice, or goes on with this request.
     fn request_ahead(&mut self) {
         if self.ahead.is_none() && self.reading.proves_version() {
-            self.ahead = self.next_slice().map(|slice| (slice.clone(), self.reading.request_beside(slice)));
+            let next = self.next_slice();
+            self.ahead = next.map(|(at, slice)| (at, slice.clone(), self.reading.request_beside(slice)));
         }
-        if let Some((_, request)) = &mut self.ahead {
+        if let Some((.., request)) = &mut self.ahead {
             request.poll();
         }
     }
 
-    /// Takes the next slice of the next stream that is not read completely.
-    fn next_slice(&mut self) -> Option<Range<u64>> {
+    /// Takes the next slice of the next stream that is not requested completely, and the position of the stream.
+    fn next_slice(&mut self) -> Option<(usize, Range<u64>)> {
         let order = (self.next..self.streams.len()).chain(0..self.next);
-        let at = order.into_iter().find(|at| self.streams.get(*at).is_some_and(|(range, _)| !range.is_empty()))?;
+        let at = order.into_iter().find(|at| self.streams.get(*at).is_some_and(|stream| !stream.range.is_empty()))?;
         self.next = (at + 1) % self.streams.len();
-        let (range, length) = self.streams.get_mut(at)?;
-        let slice = range.start..range.end.min(range.start.saturating_add(*length));
+        let Stream { range, slice_length, .. } = self.streams.get_mut(at)?;
+        let slice = range.start..range.end.min(range.start.saturating_add(*slice_length));
         range.start = slice.end;
-        Some(slice)
+        Some((at, slice))
     }
 }

@@ -12,6 +12,12 @@ use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser
 /// bytes, such as a closure that does nothing, so that these are where they are called.
 const MAX_EQUAL_BYTES: usize = 16;
 
+/// The last segment of the name of a closure, before the hash.
+const CLOSURE: &str = "{{closure}}";
+
+/// Like [`MAX_EQUAL_BYTES`], for closures: those that copy or digest bytes are written in many places.
+const MAX_EQUAL_CLOSURE_BYTES: usize = 192;
+
 pub struct CallGraph<'a> {
     module: &'a [u8],
     /// All functions by index; imported ones come first. Data, if it is known, comes last.
@@ -144,7 +150,12 @@ impl<'a> CallGraph<'a> {
     /// call, and all that its own functions call or have the addresses of, unless `part_of` tells another part; also
     /// what functions call that `part_of` puts into the main part.
     pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
-        let part_of = |function: &Function| match function.code.len() <= MAX_EQUAL_BYTES && !function.is_data {
+        let max_equal = |function: &Function| match function.name.rsplit("::").take(2).any(|segment| segment == CLOSURE)
+        {
+            true => MAX_EQUAL_CLOSURE_BYTES,
+            false => MAX_EQUAL_BYTES,
+        };
+        let part_of = |function: &Function| match function.code.len() <= max_equal(function) && !function.is_data {
             true => None,
             false => part_of(&function.name),
         };
@@ -193,17 +204,25 @@ impl<'a> CallGraph<'a> {
         Division { homes, crossing }
     }
 
-    /// The functions of other parts that the main part calls by name, not through a table, after the functions that
-    /// call them: what must not be called before the part is loaded.
+    /// The functions that code of another part calls or has the addresses of, after that code: what must not be called
+    /// before the part is loaded.
     pub fn entries(&self, division: &Division) -> BTreeSet<(String, String)> {
+        let function = |number: u32| self.functions.get(number as usize);
         let home = |number: u32| division.homes.get(number as usize).copied().unwrap_or(0);
-        let main = (0..).zip(&self.functions).filter(|(number, _)| home(*number) == 0);
-        let crossing = main.flat_map(|(_, function)| {
-            let called = function.calls.iter().filter(|called| home(**called) != 0);
-            let called = called.filter_map(|called| self.functions.get(*called as usize));
-            called.map(|called| (function.name.clone(), called.name.clone()))
-        });
-        crossing.collect()
+        let mut entries = BTreeSet::new();
+        for (number, user) in (0..).zip(&self.functions).filter(|(_, user)| !user.is_data) {
+            let (mut used, mut is_seen) = ([user.calls.as_slice(), &user.takes].concat(), BTreeSet::new());
+            while let Some(number_of_used) = used.pop() {
+                match function(number_of_used).filter(|_| is_seen.insert(number_of_used)) {
+                    Some(data) if data.is_data => used.extend(&data.takes),
+                    Some(entry) if ![0, home(number)].contains(&home(number_of_used)) => {
+                        entries.insert((user.name.clone(), entry.name.clone()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        entries
     }
 
     /// Whether each function is reachable from `queue`, except through functions that `is_removed` selects.

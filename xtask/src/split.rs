@@ -36,7 +36,7 @@ const MAX_GAP: u32 = 12;
 pub struct Split {
     /// The main part and then [`PARTS`].
     pub parts: Vec<Vec<u8>>,
-    /// The functions of other parts that the main part calls by name, after the functions that call them.
+    /// The functions that code of another part calls or has the addresses of, after that code.
     pub entries: BTreeSet<(String, String)>,
 }
 

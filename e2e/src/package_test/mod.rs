@@ -35,7 +35,7 @@ use xtask::{command, links, npm, package, sources};
 
 /// The size budget of what every page loads: the main part of the module and the scripts of the main entry point, each
 /// compressed with brotli. Raise it in the commit that needs it, and give the reason there.
-const MAX_FIRST_BYTES: usize = 297 << 10;
+const MAX_FIRST_BYTES: usize = 298 << 10;
 
 /// The number of these files.
 const MAX_FIRST_FILES: usize = 3;
@@ -127,7 +127,7 @@ fn stays_within_size_budget(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Which functions of the main part of the module call which functions of other parts. Each must be called only after
+/// Which functions call functions of other parts of the module, or have their addresses. Each must be called only after
 /// its part is loaded: review new ones before `UPDATE_SNAPSHOTS=1` records them. The compiler merges equal functions,
 /// so that a function can have the name of another type.
 fn has_reviewed_entries(project: &Project) -> Result<()> {
@@ -145,7 +145,7 @@ fn has_reviewed_entries(project: &Project) -> Result<()> {
     let new: Vec<_> = calls.iter().filter(|call| known.lines().all(|line| line != **call)).collect();
     ensure!(
         new.is_empty(),
-        "the main part of the module calls other parts: {new:?}. See that these are loaded before, and run \
+        "functions call other parts of the module: {new:?}. See that these are loaded before, and run \
          `UPDATE_SNAPSHOTS=1 cargo xtask test package`"
     );
     Ok(())

@@ -265,22 +265,18 @@ impl Zstd {
             Step::Skipped(_) => Ok(()),
             Step::BlockHeader => {
                 let header = bytes.try_into().unwrap_or_default(); // `needed` returned 3
-                let (length, _) = self.frame.block_content_len(header).map_err(damaged)?;
+                let length = self.block_length(header).map_err(damaged)?;
                 self.step = Step::Block { header, length };
                 Ok(())
             }
             Step::Block { header, .. } => {
-                let (decoded_length, ends_frame) =
-                    self.decode_block(header, bytes).map_err(|error| self.undecoded(error))?;
+                let (decoded_length, next) = self.decode_block(header, bytes).map_err(|error| self.undecoded(error))?;
                 self.decoded_left =
                     self.decoded_left.checked_sub(decoded_length as u64).ok_or_else(|| self.too_long())?;
                 self.position.decoded += decoded_length as u64;
-                if ends_frame && self.frame.awaits_checksum() {
-                    self.step = Step::Checksum;
-                } else if ends_frame {
-                    self.end_frame();
-                } else {
-                    self.step = Step::BlockHeader;
+                match next {
+                    Step::FrameHeader => self.end_frame(),
+                    next => self.step = next,
                 }
                 match self.decoded.get(..decoded_length) {
                     Some(decoded) if !decoded.is_empty() => {
@@ -298,16 +294,28 @@ impl Zstd {
         }
     }
 
-    /// Decodes a block to the start of `decoded`. Returns its length, and whether it is the last one of its frame.
-    fn decode_block(&mut self, header: [u8; 3], block: &[u8]) -> Result<(usize, bool), FrameDecoderError> {
-        match self.literal_frame.decode(header, block, &mut self.decoded) {
-            Decoded::Bytes { count, is_last } => Ok((count, is_last)),
-            Decoded::Unknown => {
-                self.literal_frame.replay(&mut self.frame, &mut self.decoded)?;
-                let count = self.frame.decode_block(header, block, &mut self.decoded)?;
-                Ok((count, self.frame.is_finished() || self.frame.awaits_checksum()))
-            }
+    /// The number of stored bytes of the block with this header.
+    fn block_length(&mut self, header: [u8; 3]) -> Result<usize, FrameDecoderError> {
+        if let Some(length) = self.literal_frame.block_length(header) {
+            return Ok(length);
         }
+        self.literal_frame.replay(&mut self.frame, &mut self.decoded)?;
+        Ok(self.frame.block_content_len(header)?.0)
+    }
+
+    /// Decodes a block to the start of `decoded`. Returns its length and the next step.
+    fn decode_block(&mut self, header: [u8; 3], block: &[u8]) -> Result<(usize, Step), FrameDecoderError> {
+        if let Decoded::Bytes { count, is_last } = self.literal_frame.decode(header, block, &mut self.decoded) {
+            return Ok((count, if is_last { Step::FrameHeader } else { Step::BlockHeader }));
+        }
+        self.literal_frame.replay(&mut self.frame, &mut self.decoded)?;
+        let count = self.frame.decode_block(header, block, &mut self.decoded)?;
+        let next = match self.frame.awaits_checksum() {
+            true => Step::Checksum,
+            false if self.frame.is_finished() => Step::FrameHeader,
+            false => Step::BlockHeader,
+        };
+        Ok((count, next))
     }
 
     fn take_frame_header(&mut self, bytes: &[u8]) -> Result<()> {
@@ -317,14 +325,20 @@ impl Zstd {
             self.step = Step::Skipped(u64::from(length));
             return Ok(());
         }
-        let kept = window::limit(bytes, self.max_window, MAX_WINDOW_BYTES);
-        self.claimed_window = kept.as_ref().map(|(_, claimed)| *claimed);
-        self.frame.reset(kept.as_ref().map_or(bytes, |(header, _)| header)).map_err(damaged)?;
+        self.claimed_window = None;
+        let length = match self.literal_frame.begin(bytes) {
+            Some(length) => length,
+            None => {
+                let kept = window::limit(bytes, self.max_window, MAX_WINDOW_BYTES);
+                self.claimed_window = kept.as_ref().map(|(_, claimed)| *claimed);
+                self.frame.reset(kept.as_ref().map_or(bytes, |(header, _)| header)).map_err(damaged)?;
+                self.frame.content_size()
+            }
+        };
         // The decoder allocates the content size that the header states.
-        if self.frame.content_size() > self.decoded_left {
+        if length > self.decoded_left {
             return Err(self.too_long());
         }
-        self.literal_frame.begin(if kept.is_none() { bytes } else { &[] }, self.frame.content_size());
         self.step = Step::BlockHeader;
         Ok(())
     }

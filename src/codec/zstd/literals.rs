@@ -1,15 +1,23 @@
 //! Frames without matches, as the writer of zTensor makes of the exponents of floats, and a fast decoder of them.
 //!
-//! Such frames consist of blocks that have only literals. The general decoder does not take part in them. If a later
-//! block has matches, it decodes the frame from its start, so the blocks until then are kept. This is bounded by the
-//! length of the frames: see [`MAX_FRAME_BYTES`].
+//! Such frames consist of blocks that have only literals. The general decoder does not take part in them, and does not
+//! allocate their windows. If a later block has matches, it decodes the frame from its start, so the blocks until then
+//! are kept. This is bounded by the length of the frames: see [`MAX_FRAME_BYTES`].
 
-use super::window::window;
+use super::SMALL_WINDOW_BYTES;
+use super::window::{SINGLE_SEGMENT, content_size, window};
+use std::ops::RangeInclusive;
 use structured_zstd::decoding::{FrameDecoder, errors::FrameDecoderError};
 use weightstream_kernels::huffman::{Literals, MAX_BLOCK_BYTES, Outcome};
 
 /// The maximum decoded length of a frame. Frames of seekable data are no longer.
 const MAX_FRAME_BYTES: u64 = 1 << 20;
+
+/// The windows of frames whose blocks may have any length, and that the general decoder accepts.
+const WINDOWS: RangeInclusive<u64> = MAX_BLOCK_BYTES as u64..=SMALL_WINDOW_BYTES;
+
+/// The start of a frame that is not of an old version.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The length of the header of a block (RFC 8878, 3.1.1.2).
 const HEADER_BYTES: usize = 3;
@@ -17,12 +25,32 @@ const HEADER_BYTES: usize = 3;
 /// A frame that may have no matches.
 pub(super) struct LiteralFrame {
     literals: Literals,
-    /// Whether the current frame is decoded here.
-    is_active: bool,
+    /// The header of the current frame; empty if the frame is not decoded here.
+    header: Vec<u8>,
     /// The stated decoded bytes that are missing.
     left: u64,
     /// The blocks so far, with their headers.
     blocks: Vec<u8>,
+}
+
+/// The fields of the header of a block (RFC 8878, 3.1.1.2).
+struct Block {
+    is_last: bool,
+    kind: u32,
+    /// The number of stored bytes, or that of decoded ones if a byte is repeated.
+    size: usize,
+}
+
+/// The kinds of blocks that are not reserved.
+const RAW: u32 = 0;
+const RLE: u32 = 1;
+const COMPRESSED: u32 = 2;
+
+impl Block {
+    fn of([low, middle, high]: [u8; HEADER_BYTES]) -> Self {
+        let fields = u32::from_le_bytes([low, middle, high, 0]);
+        Block { is_last: fields & 1 == 1, kind: fields >> 1 & 3, size: (fields >> 3) as usize }
+    }
 }
 
 /// What a block decodes to.
@@ -35,36 +63,55 @@ pub(super) enum Decoded {
 
 impl LiteralFrame {
     pub(super) fn new() -> Self {
-        LiteralFrame { literals: Literals::new(), is_active: false, left: 0, blocks: Vec::new() }
+        LiteralFrame { literals: Literals::new(), header: Vec::new(), left: 0, blocks: Vec::new() }
     }
 
-    /// Begins a frame with this header, which states its decoded length.
-    pub(super) fn begin(&mut self, header: &[u8], content_size: u64) {
-        self.is_active = (1..=MAX_FRAME_BYTES).contains(&content_size) && is_eligible(header);
-        self.left = content_size;
+    /// Begins a frame with this header. Returns its decoded length if it is decoded here, unless a block has matches.
+    pub(super) fn begin(&mut self, header: &[u8]) -> Option<u64> {
+        self.header.clear();
+        let (descriptor, rest) = eligible(header)?;
+        self.left = content_size(descriptor, rest).filter(|length| (1..=MAX_FRAME_BYTES).contains(length))?;
+        self.header.extend_from_slice(header);
         self.blocks.clear();
+        self.blocks.reserve_exact(self.left as usize); // growing would take more
         self.literals.reset();
+        Some(self.left)
+    }
+
+    /// The number of stored bytes of the block with this header; `None` if the general decoder must decode the frame.
+    pub(super) fn block_length(&self, header: [u8; HEADER_BYTES]) -> Option<usize> {
+        let Block { kind, size, .. } = Block::of(header);
+        (self.is_active() && size <= MAX_BLOCK_BYTES && kind <= COMPRESSED).then_some(if kind == RLE {
+            1
+        } else {
+            size
+        })
+    }
+
+    /// Whether the current frame is decoded here.
+    fn is_active(&self) -> bool {
+        !self.header.is_empty()
     }
 
     /// Decodes the next block to the start of `decoded`, if it and those before it have no matches. What is refused
     /// here, the general decoder refuses with its reason.
     pub(super) fn decode(&mut self, header: [u8; HEADER_BYTES], block: &[u8], decoded: &mut [u8]) -> Decoded {
-        if !self.is_active {
+        if !self.is_active() {
             return Decoded::Unknown;
         }
-        let [low, middle, high] = header;
-        let fields = u32::from_le_bytes([low, middle, high, 0]);
-        let (is_last, kind, size) = (fields & 1 == 1, fields >> 1 & 3, (fields >> 3) as usize);
+        let Block { is_last, kind, size } = Block::of(header);
         let count = match kind {
-            0 => copy(decoded, block),
-            1 => decoded.get_mut(..size).zip(block.first()).map(|(into, byte)| {
+            RAW => copy(decoded, block),
+            RLE => decoded.get_mut(..size).zip(block.first()).map(|(into, byte)| {
                 into.fill(*byte);
                 size
             }),
-            2 => match decoded.get_mut(..MAX_BLOCK_BYTES).map(|into| self.literals.decode_block(block, into)) {
-                Some(Ok(Outcome::Decoded(count))) => Some(count),
-                _ => None,
-            },
+            COMPRESSED => {
+                match decoded.get_mut(..MAX_BLOCK_BYTES).map(|into| self.literals.decode_block(block, into)) {
+                    Some(Ok(Outcome::Decoded(count))) => Some(count),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         let left = count.and_then(|count| self.left.checked_sub(count as u64));
@@ -79,12 +126,16 @@ impl LiteralFrame {
         }
     }
 
-    /// Passes the blocks so far to the general decoder, which then continues.
+    /// Passes the frame so far to the general decoder, if it was decoded here. The general decoder then continues.
     ///
     /// # Errors
     /// Those of the decoder.
     pub(super) fn replay(&mut self, frame: &mut FrameDecoder, decoded: &mut [u8]) -> Result<(), FrameDecoderError> {
-        self.is_active = false;
+        if !self.is_active() {
+            return Ok(());
+        }
+        frame.reset(self.header.as_slice())?;
+        self.header.clear();
         let mut rest = self.blocks.as_slice();
         while let Some((header, blocks)) = rest.split_first_chunk::<HEADER_BYTES>() {
             let (length, _) = frame.block_content_len(*header)?;
@@ -124,13 +175,16 @@ pub(crate) fn exponents(count: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Whether a frame has no checksum and no dictionary, and its blocks may have any length (RFC 8878, 3.1.1.1).
-fn is_eligible(header: &[u8]) -> bool {
-    const SINGLE_SEGMENT: u8 = 1 << 5;
-    const CHECKSUM_OR_DICTIONARY: u8 = 0b111;
-    let Some([descriptor, next]) = header.get(4..6) else { return false };
-    let has_any_length = descriptor & SINGLE_SEGMENT != 0 || window(*next) >= MAX_BLOCK_BYTES as u64;
-    descriptor & CHECKSUM_OR_DICTIONARY == 0 && has_any_length
+/// The descriptor of a frame without a checksum and a dictionary whose blocks may have any length (RFC 8878, 3.1.1.1),
+/// and the bytes of the header after the window. `None` for other frames.
+fn eligible(header: &[u8]) -> Option<(u8, &[u8])> {
+    const CHECKSUM_DICTIONARY_OR_RESERVED: u8 = 0b1111;
+    let (descriptor, rest) = header.strip_prefix(&MAGIC)?.split_first()?;
+    let rest = match descriptor & SINGLE_SEGMENT {
+        0 => rest.split_first().filter(|(byte, _)| WINDOWS.contains(&window(**byte)))?.1,
+        _ => rest,
+    };
+    (descriptor & CHECKSUM_DICTIONARY_OR_RESERVED == 0).then_some((*descriptor, rest))
 }
 
 fn copy(decoded: &mut [u8], block: &[u8]) -> Option<usize> {

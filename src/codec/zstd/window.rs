@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 /// The flag of the descriptor for a frame whose window is its content, and which has no window descriptor.
-const SINGLE_SEGMENT: u8 = 1 << 5;
+pub(super) const SINGLE_SEGMENT: u8 = 1 << 5;
 
 /// The size of the magic and of the descriptor.
 const DESCRIPTOR_END: usize = 5;
@@ -39,10 +39,11 @@ pub(super) fn window(byte: u8) -> u64 {
     base + base / 8 * u64::from(byte & 7)
 }
 
-/// The content size at the end of a header, if it has 4 or 8 bytes: shorter ones are small, and mean something else
-/// without the flag.
-fn content_size(descriptor: u8, rest: &[u8]) -> Option<u64> {
+/// The content size at the end of a header (RFC 8878, 3.1.1.1.4). `None` if it has at most one byte, which depends on
+/// [`SINGLE_SEGMENT`].
+pub(super) fn content_size(descriptor: u8, rest: &[u8]) -> Option<u64> {
     match descriptor >> 6 {
+        1 => rest.last_chunk().map(|bytes| u64::from(u16::from_le_bytes(*bytes)) + 256),
         2 => rest.last_chunk().map(|bytes| u32::from_le_bytes(*bytes).into()),
         3 => rest.last_chunk().map(|bytes| u64::from_le_bytes(*bytes)),
         _ => None,

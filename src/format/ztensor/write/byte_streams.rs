@@ -2,7 +2,7 @@
 //! [`format::ztensor::byte_streams`](crate::format::ztensor::byte_streams).
 
 use super::zstd::{Frame, FrameEncoder, PLAIN_LEVEL};
-use crate::codec::zstd_seek::{FRAME_BYTES, table};
+use crate::codec::zstd_seek::table;
 use crate::error::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -11,8 +11,12 @@ use weightstream_kernels::byte_streams::split;
 /// The level for the bytes of one significance. Higher levels find more chance matches, which take more bytes.
 const LEVEL: i32 = 1;
 
+/// The decoded length of each frame but the last. Decoders keep a frame of each stream, and its blocks are compressed
+/// independently, so that longer frames would not be smaller.
+const FRAME_BYTES: usize = 256 << 10;
+
 /// The frames of a stream that are compressed at once, on all cores.
-const BATCH_FRAMES: usize = 4;
+const BATCH_FRAMES: usize = 16;
 
 /// The start of one batch in as many is also compressed without splitting it, to see whether that is smaller.
 const SAMPLE_INTERVAL: usize = 16;
@@ -57,7 +61,7 @@ impl StreamEncoder {
 
     /// Splits and compresses the next bytes, of any length.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let batch_bytes = self.width * FRAME_BYTES as usize * BATCH_FRAMES;
+        let batch_bytes = self.width * FRAME_BYTES * BATCH_FRAMES;
         while !bytes.is_empty() {
             let (next, rest) = bytes.split_at(bytes.len().min(batch_bytes - self.pending.len()));
             self.pending.extend_from_slice(next);
@@ -90,13 +94,13 @@ impl StreamEncoder {
         let bytes = split_bytes(&self.pending, self.width)?;
         let streams: Vec<_> = bytes.chunks(count).collect();
         let streams = streams.get(self.kept.clone()).unwrap_or_default();
-        let frames = streams.iter().flat_map(|stream| stream.chunks(FRAME_BYTES as usize)).collect::<Vec<_>>();
+        let frames = streams.iter().flat_map(|stream| stream.chunks(FRAME_BYTES)).collect::<Vec<_>>();
         let frames = frames.into_par_iter().map_init(
             || FrameEncoder::new(LEVEL),
             |encoder, frame| encoder.as_mut().map_err(|e| e.clone())?.encode(frame),
         );
         let frames = frames.collect::<Result<Vec<_>>>()?;
-        let per_stream = count.div_ceil(FRAME_BYTES as usize);
+        let per_stream = count.div_ceil(FRAME_BYTES);
         let mut frames = frames.into_iter();
         for stream in &mut self.streams {
             stream.extend(frames.by_ref().take(per_stream));

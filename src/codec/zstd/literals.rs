@@ -73,7 +73,6 @@ impl LiteralFrame {
         self.left = content_size(descriptor, rest).filter(|length| (1..=MAX_FRAME_BYTES).contains(length))?;
         self.header.extend_from_slice(header);
         self.blocks.clear();
-        self.blocks.reserve_exact(self.left as usize); // growing would take more
         self.literals.reset();
         Some(self.left)
     }
@@ -117,9 +116,14 @@ impl LiteralFrame {
         let left = count.and_then(|count| self.left.checked_sub(count as u64));
         match (count, left.filter(|left| is_last == (*left == 0))) {
             (Some(count), Some(left)) => {
+                if !is_last {
+                    if self.blocks.is_empty() {
+                        self.blocks.reserve_exact(self.left as usize); // growing would take more
+                    }
+                    self.blocks.extend_from_slice(&header);
+                    self.blocks.extend_from_slice(block);
+                }
                 self.left = left;
-                self.blocks.extend_from_slice(&header);
-                self.blocks.extend_from_slice(block);
                 Decoded::Bytes { count, is_last }
             }
             _ => Decoded::Unknown,

@@ -275,7 +275,7 @@ pub mod internals {
     }
     pub mod publication {
         pub use crate::index::part::{MAX_PARTS, part_path};
-        pub use crate::index::publication::{KEY, Publication, STATES};
+        pub use crate::index::publication::{COPIES, DIFFERENCES, KEY, Publication, STATES};
     }
     #[cfg(native)]
     pub mod regular_file {

@@ -16,6 +16,9 @@
 //! A file with large tensors in streams also has `sha256_states`: pairs of an offset and the state of its SHA-256 there
 //! ([`DigestState`](weightstream::internals::index::DigestState)). Clients that read streams side by side continue the
 //! digest there.
+//!
+//! `differences` states a file with the differences of tensors to those of the previous revision: see the library's
+//! `index::differences`.
 
 use super::record::FileRecord;
 use serde_json::{Map, Value, json};
@@ -32,7 +35,7 @@ pub(super) struct Document {
     pub(super) sha256: String,
 }
 
-/// Returns the manifest with the key.
+/// Returns the manifest with the key. `revision` has the keys that refer to the previous revision.
 ///
 /// # Errors
 /// `IO`; `INTERNAL` if the manifest is not a JSON object.
@@ -40,7 +43,7 @@ pub(super) fn complete(
     manifest: &FinishedFile,
     records: &[FileRecord],
     documents: &[Document],
-    copies: Map<String, Value>,
+    revision: Vec<(&str, Value)>,
 ) -> Result<Vec<u8>> {
     let internal = |error: serde_json::Error| Error::new(ErrorKind::Internal, format!("the manifest: {error}"));
     let text = std::fs::read(manifest.temporary_path())?;
@@ -63,9 +66,7 @@ pub(super) fn complete(
         .collect();
     let mut stated = Map::from_iter([("version".to_owned(), json!(1)), ("files".to_owned(), files.into())]);
     stated.insert("tensors".to_owned(), tensors.into());
-    if !copies.is_empty() {
-        stated.insert("copies".to_owned(), copies.into());
-    }
+    stated.extend(revision.into_iter().map(|(key, value)| (key.to_owned(), value)));
     document.insert(KEY.to_owned(), stated.into());
     let mut text = serde_json::to_vec_pretty(&document).map_err(internal)?;
     text.push(b'\n');

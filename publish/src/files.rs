@@ -1,6 +1,7 @@
 //! Converts and sends the files of tensors: the next one is converted while earlier ones are sent.
 
 use super::destination::Destination;
+use super::differences;
 use super::entry::Document;
 use super::inspect;
 use super::owned::Owned;
@@ -158,6 +159,22 @@ impl<'a> FileWriter<'a> {
         }
         self.owned.add(name);
         Ok(Document { name: name.to_owned(), byte_length, sha256 })
+    }
+
+    /// Sends a file with differences to the previous revision, unless it exists.
+    pub(super) fn send_differences(&mut self, file: &Path) -> Result<Document> {
+        let Destination { store, runtime, entry, extension, .. } = self.destination;
+        let sha256 = inspect::sha256_of(file)?;
+        let name = content_name(Path::new(entry), extension, &sha256, differences::EXTENSION)?;
+        self.destination.refuse_input(&name, self.sources.input)?;
+        let (path, may_replace) = (self.destination.key_of(&name)?, self.owned.may_replace(&name));
+        let byte_length = std::fs::metadata(file)?.len();
+        let sending = upload::send_file(store, &path, file, Kind::Immutable, may_replace);
+        if runtime.block_on(sending)? {
+            self.sent_bytes += byte_length;
+        }
+        self.owned.add(&name);
+        Ok(Document { name, byte_length, sha256: sha256.to_string() })
     }
 
     /// Sends the entry, which replaces that of the previous revision.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
+use std::path::Path;
 use weightstream::Result;
 use weightstream::internals::codec::digest::Hasher;
 use weightstream::internals::index::{ByteStreams, Component, Digest, Tensor};
@@ -50,6 +51,21 @@ pub(super) fn content(file: &FinishedFile) -> Result<Content> {
     };
     let (sha256, states) = whole.finish();
     Ok(Content { sha256, states, tensors: reader.tensors().iter().map(of_tensor).collect() })
+}
+
+/// The SHA-256 of a file.
+///
+/// # Errors
+/// `IO`.
+pub(super) fn sha256_of(file: &Path) -> Result<Digest> {
+    let (mut hasher, mut bytes, mut piece) = (sha256(), File::open(file)?, vec![0; PIECE_BYTES]);
+    loop {
+        let length = bytes.read(&mut piece)?;
+        match piece.get(..length) {
+            Some([]) | None => return Ok(hasher.finish()),
+            Some(piece) => hasher.update(piece),
+        }
+    }
 }
 
 /// The SHA-256 of a file that is read from its start, and the states from which clients continue it at each stream that

@@ -18,6 +18,7 @@
 pub mod check;
 mod copies;
 mod destination;
+mod differences;
 mod division;
 mod download;
 mod entry;
@@ -39,16 +40,18 @@ pub use options::{PublishOptions, Share};
 pub use smallest::smallest_format;
 
 use destination::Destination;
+use entry::Document;
 use files::FileWriter;
 use owned::Owned;
 use previous::Previous;
 use record::FileRecord;
-use serde_json::Map;
+use serde_json::Value;
 use source_digest::Digesting;
 use std::path::Path;
 use weightstream::internals::index::Tensor;
 use weightstream::internals::output::{FinishedFile, Naming, PartialFile, ShardFile};
 use weightstream::internals::progress::Progress;
+use weightstream::internals::publication::{COPIES, DIFFERENCES};
 use weightstream::internals::write::{AsInput, Conversion, Extent, Input, Plan};
 use weightstream::{Error, ErrorKind, Result};
 
@@ -194,24 +197,43 @@ fn send_entry(
     let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;
     let mut send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
     let documents = documents.iter().map(&mut send).collect::<Result<Vec<_>>>()?;
-    let copies = match previous {
-        Some(previous) if previous.entry == destination.url_of(&previous.entry_name())? => {
-            copies::find(destination, records, previous, progress)?
-        }
-        Some(_) => {
-            let warning = "the previous revision is in another folder, so that clients cannot take parts of changed \
-                           files from it";
-            warnings.push(warning.to_owned());
-            Map::new()
-        }
-        None => Map::new(),
+    let mut documents = documents;
+    let stated = match previous {
+        Some(previous) => compare_revisions(writer, records, previous, &mut documents, warnings, progress)?,
+        None => Vec::new(),
     };
     read_back::verify_files(writer, records, &documents)?;
-    let entry = entry::complete(&manifest, records, &documents, copies)?;
+    let entry = entry::complete(&manifest, records, &documents, stated)?;
     writer.send_entry(&entry)?;
     read_back::verify_entry(writer, &entry)?;
     writer.remove_records(warnings);
     destination.url_of(&destination.entry)
+}
+
+/// What the entry states about the previous revision, by key.
+fn compare_revisions(
+    writer: &mut FileWriter,
+    records: &[FileRecord],
+    previous: &Previous,
+    documents: &mut Vec<Document>,
+    warnings: &mut Vec<String>,
+    progress: &(dyn Progress + Sync),
+) -> Result<Vec<(&'static str, Value)>> {
+    let destination = writer.destination;
+    if previous.entry != destination.url_of(&previous.entry_name())? {
+        let warning = "the previous revision is in another folder, so that clients cannot take parts of changed files \
+                       from it";
+        warnings.push(warning.to_owned());
+        return Ok(Vec::new());
+    }
+    let copies = copies::find(destination, records, previous, progress)?;
+    let copies = Some(copies).filter(|copies| !copies.is_empty()).map(|copies| (COPIES, copies.into()));
+    let differences = differences::publish(writer, records, previous, progress)?;
+    let differences = differences.map(|differences| {
+        documents.push(differences.document);
+        (DIFFERENCES, differences.stated)
+    });
+    Ok(copies.into_iter().chain(differences).collect())
 }
 
 /// The Rust code of the README.

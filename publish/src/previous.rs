@@ -1,16 +1,18 @@
 //! The previous revision of a model that is published again.
 
-use super::destination::is_url;
+use super::destination::{Destination, is_url};
 use super::options::PublishOptions;
+use super::upload;
 use crate::object::{ObjectSource, Store, is_same_origin};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use weightstream::Dtype;
-use weightstream::internals::index::Tensor;
+use weightstream::internals::index::{Digest, Tensor};
 use weightstream::internals::loader::Options;
 use weightstream::internals::names;
 use weightstream::internals::native::{Reader, RemoteReader};
+use weightstream::internals::publication::Publication;
 use weightstream::internals::source::Source;
 use weightstream::{Error, ErrorKind, Result};
 
@@ -78,6 +80,29 @@ impl Previous {
     /// The names of its files.
     pub(super) fn names(&self) -> impl Iterator<Item = String> {
         self.paths.iter().map(|path| file_name(path))
+    }
+
+    /// Whether one of its files has this name.
+    pub(super) fn has_file(&self, name: &str) -> bool {
+        self.names().any(|file| file == name)
+    }
+
+    /// The name of the file with the tensor of the same name, dtype and shape.
+    pub(super) fn file_of(&self, tensor: &Tensor) -> Option<String> {
+        let (file, dtype, shape) = self.tensors.get(&tensor.name)?;
+        let is_same = (dtype, shape) == (&tensor.dtype, &tensor.shape);
+        self.paths.get(*file).filter(|_| is_same).map(|path| file_name(path))
+    }
+
+    /// The digests of its files, by name. The entry must be at the destination.
+    ///
+    /// # Errors
+    /// Those of reading the entry.
+    pub(super) fn digests_of_files(&self, destination: &Destination) -> Result<Vec<(String, Digest)>> {
+        let Destination { store, runtime, .. } = destination;
+        let entry = runtime.block_on(upload::read(store, &destination.key_of(&self.entry_name())?))?;
+        let publication = Publication::of_entry(&entry)?.unwrap_or_default();
+        Ok(publication.files().map(|(name, _, digest)| (name.to_owned(), digest)).collect())
     }
 
     /// Divides tensors into those of each earlier file that still have the same dtype and shape, and the others.

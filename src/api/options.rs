@@ -164,6 +164,18 @@ impl OpenOptions {
         self
     }
 
+    /// A model on disk that was an earlier revision of a published one: a path as for
+    /// [`blocking::Model::open`](crate::blocking::Model::open), in any format. Of tensors whose difference to it is
+    /// published, whole loads download that instead, and compare the result with its digest.
+    ///
+    /// # Errors
+    /// Those of opening the model.
+    #[cfg(native)]
+    pub fn previous(mut self, path: impl AsRef<std::path::Path>) -> Result<Self> {
+        self.loader.previous = Some(Arc::new(crate::native::Reader::open(path)?));
+        Ok(self)
+    }
+
     /// Calls `callback` with the progress of every call that reads tensors. It is called often, and on another thread.
     #[must_use]
     #[cfg(native)]
@@ -181,7 +193,12 @@ impl OpenOptions {
     /// Whether an option is set that paths do not have. The token of the hub may be set for all models of an app.
     #[cfg(native)]
     pub(super) fn are_for_urls(&self) -> bool {
-        !self.headers.is_empty() || self.same_origin_only || self.drops_query || self.part_urls.is_some()
+        let has_previous = self.loader.previous.is_some();
+        !self.headers.is_empty()
+            || self.same_origin_only
+            || self.drops_query
+            || self.part_urls.is_some()
+            || has_previous
     }
 
     /// The hub of addresses.

@@ -7,6 +7,7 @@ pub mod byte_streams;
 pub mod cast;
 pub mod crc32;
 pub mod dequantize;
+pub mod difference;
 pub mod digest;
 #[cfg(feature = "lz4")]
 pub mod lz4;

@@ -12,6 +12,7 @@ mod byte_streams;
 mod checks;
 mod component;
 pub(crate) mod copies;
+pub(crate) mod differences;
 mod digest;
 mod file;
 mod manifest;

@@ -1,6 +1,7 @@
 //! What `weightstream publish` adds to a manifest, under a key of its own: the digests of files and tensors.
 
 use super::copies::{self, Copies};
+use super::differences::{self, Differences};
 use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
 use crate::digest::from_hex;
 use crate::digest_state::DigestState;
@@ -18,6 +19,12 @@ pub const KEY: &str = "weightstream";
 /// The key of the states from which the SHA-256 of a file can be continued.
 pub const STATES: &str = "sha256_states";
 
+/// The key of what files share with those of the previous revision.
+pub const COPIES: &str = "copies";
+
+/// The key of the differences to the previous revision.
+pub const DIFFERENCES: &str = "differences";
+
 /// The version of the key's content.
 const VERSION: u64 = 1;
 
@@ -32,6 +39,8 @@ pub struct Publication {
     tensors: HashMap<String, Vec<(Option<String>, Digest)>>,
     /// What the files share with those of the previous revision, by name.
     copies: HashMap<String, Copies>,
+    /// The differences to the previous revision.
+    differences: Option<Differences>,
     /// Why the content is not used.
     warning: Option<String>,
 }
@@ -71,14 +80,20 @@ impl Publication {
         let tensors = entries("tensors").map(|(name, digests)| {
             Ok((name.clone(), parse_digests(digests).ok_or_else(|| invalid_digest(digests).in_tensor(name))?))
         });
-        let copies = entries("copies").map(|(name, stated)| Ok((name.clone(), copies::parse(name, stated)?)));
+        let copies = entries(COPIES).map(|(name, stated)| Ok((name.clone(), copies::parse(name, stated)?)));
         let (files, tensors) = (files.collect::<Result<_>>()?, tensors.collect::<Result<_>>()?);
-        Ok(Some(Publication { files, tensors, copies: copies.collect::<Result<_>>()?, warning: None }))
+        let differences = stated.get(DIFFERENCES).map(differences::parse).transpose()?;
+        Ok(Some(Publication { files, tensors, copies: copies.collect::<Result<_>>()?, differences, warning: None }))
     }
 
     /// What a file has in common with files of the previous revision.
     pub fn copies_of(&self, path: &str) -> Option<&Copies> {
         self.copies.get(path)
+    }
+
+    /// The differences to the previous revision, if they are published.
+    pub fn differences(&self) -> Option<&Differences> {
+        self.differences.as_ref()
     }
 
     /// The path, the length in bytes and the SHA-256 of each file.
@@ -218,6 +233,11 @@ mod tests {
                 "sha256_states": [[64, DIGEST], [0, DIGEST]] } } }),
             json!({ "version": 1, "tensors": { "t": "sha256:00" } }),
             json!({ "version": 1, "tensors": { "t": 5 } }),
+            json!({ "version": 1, "differences": { "file": "d.zt", "size": 1, "sha256": DIGEST, "tensors": {} } }),
+            json!({ "version": 1, "differences": { "file": "../d.zt", "size": 1, "sha256": DIGEST, "bases": {},
+                "tensors": {} } }),
+            json!({ "version": 1, "differences": { "file": "d.zt", "size": 1, "sha256": DIGEST, "bases": {},
+                "tensors": { "t": { "base": ["unknown.zt", DIGEST], "sha256": DIGEST } } } }),
             json!({ "version": 1, "copies": { "new": [] } }),
             json!({ "version": 1, "copies": { "new": { "old": [[0, 1]] } } }),
             json!({ "version": 1, "copies": { "new": { "old": [[0, 1, 0]] } } }),

@@ -30,6 +30,13 @@ impl<S: ModelSource> Loader<S> {
         request: TensorRequest<BufferOf<S>>,
         mut observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
+        if self.differences().is_some() && request.rows.is_none() {
+            let tensor = self.find(name).await?;
+            if let Some(loaded) = self.by_difference(&tensor, &*observer).await {
+                let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
+                return self.in_form(loaded, form)?.placed(request.into);
+            }
+        }
         let TensorRequest { rows, into, dtype, is_dense } = &request;
         if rows.is_some() || into.is_some() || dtype.is_some() || *is_dense {
             if let (None, None) = (rows, into) {

@@ -4,6 +4,7 @@
 //! engine does not depend on JavaScript or threads; a [`Host`](crate::source::Host) provides the clock.
 
 mod component_reader;
+mod differences;
 mod digests;
 mod find;
 #[cfg(feature = "safetensors")]
@@ -31,6 +32,7 @@ mod verify;
 mod whole_files;
 
 pub use crate::pipeline::LoadedComponent;
+pub use differences::PreviousTensors;
 pub use digests::Digests;
 pub use loaded::Loaded;
 pub use options::Options;
@@ -60,6 +62,7 @@ use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
 #[cfg(all(http_client, writes))]
 use crate::window::{Stop, Window};
+use differences::RelatedFiles;
 use digests::check_whole;
 use futures::channel::oneshot;
 use futures::future::{LocalBoxFuture, WeakShared};
@@ -136,6 +139,8 @@ pub struct Loader<S: ModelSource> {
     verified_by: Cell<Option<Algorithm>>,
     /// The warnings of the last call that read the whole model, with the numbers of the files.
     late_warnings: RefCell<Vec<(usize, String)>>,
+    /// The files with differences to the previous revision, and those of that revision.
+    related: RelatedFiles<S>,
 }
 
 /// A running load, as long as a caller waits for it.
@@ -154,8 +159,11 @@ impl<S: ModelSource> Loader<S> {
     /// [`ModelSource::located`]; errors of the source and of the format's parser.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         options.check()?;
-        let source = source.located().await?;
-        let stats = Rc::new(Stats::default());
+        Loader::open_counted(source.located().await?, options, Rc::default()).await
+    }
+
+    /// Like [`Loader::open`], for a file whose bytes are counted with those of others.
+    async fn open_counted(source: S, options: Options, stats: Rc<Stats>) -> Result<Self> {
         let file = ModelFile::new(source, Rc::clone(&stats), options.retry);
         let file = Rc::new(file.with_signature(options.signature.as_ref())?);
         let digests = &options.digests;
@@ -189,6 +197,7 @@ impl<S: ModelSource> Loader<S> {
             pinned,
             verified_by,
             late_warnings,
+            related: RelatedFiles::default(),
         })
     }
 
@@ -354,7 +363,11 @@ impl<S: ModelSource> Loader<S> {
             Some(names) => self.find_all(names).await?,
         };
         let form = Form { dtype: dtype.as_ref(), is_dense };
-        self.stream(tensors, form, Call { whole, order, ..self.call(observer) }).await
+        let (mut call, mut tensors, mut summed) = (Call { whole, order, ..self.call(observer) }, tensors, None);
+        if self.differences().is_some() {
+            (summed, tensors, call) = self.stream_by_difference(tensors, form, call).await?;
+        }
+        Ok(stream::iter(summed).flatten().chain(self.stream(tensors, form, call).await?))
     }
 
     async fn find_all(&self, names: Vec<String>) -> Result<Vec<Arc<Tensor>>> {

@@ -1,11 +1,13 @@
 //! Options of a loader.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::loader::differences::PreviousTensors;
 use crate::loader::digests::Digests;
 use crate::loader::signed_digests::SignedDigests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::RetryPolicy;
 use crate::setters::setters;
+use std::sync::Arc;
 
 /// Options of a [`Loader`](crate::loader::Loader).
 #[derive(Debug, Clone)]
@@ -29,6 +31,9 @@ pub struct Options {
     pub signature: Option<SignedDigests>,
     /// When to retry after a failure.
     pub retry: RetryPolicy,
+    /// The tensors of the previous revision, from which a published model may state differences. By default, those that
+    /// the source has cached.
+    pub previous: Option<Arc<dyn PreviousTensors + Send + Sync>>,
 }
 
 impl Options {
@@ -40,6 +45,7 @@ impl Options {
         with_digests digests: Digests;
         with_signature signature: Option<SignedDigests>;
         with_retry retry: RetryPolicy;
+        with_previous previous: Option<Arc<dyn PreviousTensors + Send + Sync>>;
     }
 }
 
@@ -71,6 +77,7 @@ impl Default for Options {
             digests: Digests::default(),
             signature: None,
             retry: RetryPolicy::default(),
+            previous: None,
         }
     }
 }

@@ -13,6 +13,8 @@ mod folder;
 mod load;
 #[cfg(maps)]
 mod map;
+#[cfg(native)]
+mod previous;
 #[cfg(http_client)]
 pub(crate) mod remote;
 #[cfg(native)]

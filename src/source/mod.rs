@@ -147,6 +147,14 @@ pub trait CacheHints: Sized + 'static {
         let _ = (files, ranges);
     }
 
+    /// Whether all bytes of the file, with this strong digest, can be read without a request: a cache has them.
+    #[doc(hidden)]
+    #[allow(async_fn_in_trait, reason = "as for Source")]
+    async fn holds(&self, digest: &Digest) -> bool {
+        let _ = digest;
+        false
+    }
+
     /// Announces ranges that will be read, each completely into its own buffer of at most 4 MiB. A cache may read them
     /// directly into such buffers, which saves a copy.
     #[doc(hidden)]

@@ -279,6 +279,14 @@ impl CacheHints for WebSource {
     }
 
     #[cfg(feature = "web-workers")]
+    async fn holds(&self, digest: &Digest) -> bool {
+        match &self.0 {
+            Origin::Cached(source) => source.holds(digest).await,
+            _ => false,
+        }
+    }
+
+    #[cfg(feature = "web-workers")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         if let Origin::Cached(source) = &self.0 {
             source.expect_buffers(ranges);

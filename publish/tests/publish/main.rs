@@ -1,6 +1,7 @@
 //! Tests of publishing to folders. Stores have a test of their own: `cargo run -p e2e -- stores`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod differences;
 mod downloads;
 mod entry;
 mod interrupted;

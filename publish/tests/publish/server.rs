@@ -25,6 +25,7 @@ pub(crate) struct Server {
     pub(crate) address: String,
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     requests: Arc<Mutex<Vec<Request>>>,
+    sent_bytes: Arc<Mutex<u64>>,
     change: Change,
 }
 
@@ -37,7 +38,8 @@ impl Server {
     pub(crate) fn with_change(change: Change) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let server = Server { address, files: Arc::default(), requests: Arc::default(), change };
+        let server =
+            Server { address, files: Arc::default(), requests: Arc::default(), sent_bytes: Arc::default(), change };
         let answering = server.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -65,11 +67,17 @@ impl Server {
         self.requests.lock().unwrap().clone()
     }
 
+    /// The number of bytes of all responses.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        *self.sent_bytes.lock().unwrap()
+    }
+
     fn answer_all(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         while let Some((request, body)) = read_request(&mut reader) {
             let response = self.answer(&request, body);
             self.requests.lock().unwrap().push(request);
+            *self.sent_bytes.lock().unwrap() += response.len() as u64;
             if stream.write_all(&response).is_err() {
                 return;
             }

@@ -96,6 +96,12 @@ impl CachedSource {
         self.file.previous.expect(keys, ranges);
     }
 
+    /// Implements [`CacheHints::holds`](super::CacheHints::holds).
+    pub(crate) async fn holds(&self, digest: &Digest) -> bool {
+        self.file.contents.expect_whole(digest);
+        self.file.contents.locate_whole().await.is_ok_and(|version| version.is_some())
+    }
+
     /// Implements [`Source::reject`](super::Source::reject).
     pub(crate) fn reject(&self) {
         self.file.reject();

@@ -1,0 +1,147 @@
+//! Revisions in which every weight has changed a little: clients with the previous revision download differences.
+
+use crate::model::{Folder, noise, safetensors_file};
+use crate::published::{files, options, publish};
+use crate::server::Server;
+use serde_json::{Value, json};
+use std::path::Path;
+use weightstream::blocking::Model;
+use weightstream::internals::format::ztensor;
+use weightstream::internals::native::Reader;
+use weightstream::internals::write::Compression;
+use weightstream::{OpenOptions, StreamRequest};
+use weightstream_publish::PublishOptions;
+
+const ELEMENTS: usize = 512 << 10;
+
+/// Weights of about 0.05, as in trained models.
+fn weights() -> Vec<f32> {
+    let noise = noise(3, 8 * ELEMENTS);
+    let uniform = noise.chunks_exact(2).map(|pair| f32::from(u16::from_le_bytes([pair[0], pair[1]])) / 65_536.0 - 0.5);
+    let uniform: Vec<_> = uniform.collect();
+    uniform.chunks_exact(4).map(|four| four.iter().sum::<f32>() * 0.1).collect()
+}
+
+/// The weights, each changed by up to `relative` of its value.
+fn changed(weights: &[f32], relative: f32) -> Vec<f32> {
+    let noise = noise(4, 2 * weights.len());
+    let change = |(weight, pair): (&f32, &[u8])| {
+        weight * (1.0 + relative * (f32::from(u16::from_le_bytes([pair[0], pair[1]])) / 32_768.0 - 1.0))
+    };
+    weights.iter().zip(noise.chunks_exact(2)).map(change).collect()
+}
+
+/// A model of a BF16 and an F32 tensor with these weights, and one that never changes.
+fn model(folder: &Folder, name: &str, weights: &[f32]) -> Reader {
+    let bf16 = weights.iter().flat_map(|weight| ((weight.to_bits() + 0x8000) >> 16).to_le_bytes()[..2].to_vec());
+    let f32 = weights.iter().flat_map(|weight| weight.to_le_bytes());
+    let shape = [ELEMENTS as u64 / 128, 128];
+    let tensors = [
+        ("a.bf16", "BF16", &shape[..], bf16.collect()),
+        ("b.f32", "F32", &shape, f32.collect::<Vec<u8>>()),
+        ("c.fixed", "F32", &[1000], noise(9, 4000)),
+    ];
+    folder.write(name, &safetensors_file(json!({}), &tensors));
+    folder.open(name)
+}
+
+fn smallest() -> PublishOptions {
+    let convert = options().convert.format(Some(&ztensor::FORMAT)).compression(Compression::Auto);
+    options().with_convert(convert.max_shard_bytes(Some(4 << 20)))
+}
+
+/// Publishes two revisions. Returns the entry's key of the second one.
+fn two_revisions(folder: &Folder, first: &[f32], second: &[f32]) -> Value {
+    let out = folder.path("out");
+    let entry = publish(&model(folder, "v1.safetensors", first), &out, &smallest()).unwrap().entry.unwrap();
+    let second = model(folder, "v2.safetensors", second);
+    let entry = publish(&second, &out, &smallest().with_previous(Some(entry))).unwrap().entry.unwrap();
+    let model = Model::open(&entry).unwrap();
+    model.verify().unwrap();
+    crate::published::stated(Path::new(&entry))
+}
+
+/// Serves the published files, and loads all tensors with the first revision at hand. Returns the bytes that were sent.
+fn load(folder: &Folder, previous: Option<&str>, damage: impl Fn(&str, &mut Vec<u8>)) -> u64 {
+    let server = Server::start();
+    for (name, mut bytes) in files(&folder.path("out")) {
+        damage(&name, &mut bytes);
+        server.put(&format!("/m/{name}"), &bytes);
+    }
+    let options = OpenOptions::new();
+    let options = match previous {
+        Some(previous) => options.previous(folder.path(previous)).unwrap(),
+        None => options,
+    };
+    let model = options.open_blocking(server.url("/m/model.zt.index.json")).unwrap();
+    let expected = folder.open("v2.safetensors");
+    let mut names = Vec::new();
+    for tensor in model.stream(StreamRequest::new()) {
+        let tensor = tensor.unwrap();
+        assert!(tensor.bytes().unwrap() == expected.tensor_slice(tensor.name()).unwrap(), "{}", tensor.name());
+        names.push(tensor.name().to_owned());
+    }
+    names.sort();
+    assert_eq!(names, ["a.bf16", "b.f32", "c.fixed"]);
+    let sent_bytes = server.sent_bytes();
+    let one = model.load("b.f32").unwrap();
+    assert!(one.bytes().unwrap() == expected.tensor_slice("b.f32").unwrap());
+    sent_bytes
+}
+
+#[test]
+fn clients_with_the_previous_revision_download_what_changed() {
+    let first = weights();
+    let mut rows = first.clone();
+    let other = changed(&first, 1.0);
+    for row in (0..ELEMENTS / 128).step_by(10) {
+        rows[row * 128..(row + 1) * 128].copy_from_slice(&other[row * 128..(row + 1) * 128]);
+    }
+    let kinds = [("1e-4", changed(&first, 1e-4), 0.45), ("1e-2", changed(&first, 1e-2), 0.65), ("rows", rows, 0.25)];
+    for (name, second, at_most) in kinds {
+        let folder = Folder::new();
+        let stated = two_revisions(&folder, &first, &second);
+        assert!(stated["differences"]["tensors"].as_object().unwrap().len() >= 2, "{name}: {stated}");
+        let full = load(&folder, None, |_, _| ());
+        let changes = load(&folder, Some("v1.safetensors"), |_, _| ());
+        let ratio = changes as f64 / full as f64;
+        println!("{name}: {ratio:.3}");
+        assert!(ratio < at_most, "{name}: {changes} of {full} bytes");
+    }
+}
+
+#[test]
+fn a_missing_or_wrong_base_and_a_damaged_difference_fall_back_to_the_tensor() {
+    let folder = Folder::new();
+    let first = weights();
+    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3));
+    let name = stated["differences"]["file"].as_str().unwrap().to_owned();
+    let full = load(&folder, None, |_, _| ());
+    model(&folder, "wrong.safetensors", &changed(&first, 0.5));
+    let with_wrong_base = load(&folder, Some("wrong.safetensors"), |_, _| ());
+    // Only the tensor that never changes has its base, so that the file of differences is opened.
+    assert!(with_wrong_base < full + 150_000, "other differences are not requested: {with_wrong_base} of {full}");
+    let damage = |file: &str, bytes: &mut Vec<u8>| {
+        if file == name {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+        }
+    };
+    assert!(load(&folder, Some("v1.safetensors"), damage) > full);
+    load(&folder, Some("v1.safetensors"), |file, bytes| {
+        if file == name {
+            bytes.clear()
+        }
+    });
+}
+
+#[test]
+fn a_tensor_that_does_not_become_smaller_has_no_difference() {
+    let folder = Folder::new();
+    let first = weights();
+    let mut second = weights();
+    second.reverse();
+    let stated = two_revisions(&folder, &first, &second);
+    let differences = stated["differences"]["tensors"].as_object().map(|tensors| tensors.keys().collect::<Vec<_>>());
+    assert!(differences.clone().is_none_or(|names| names == ["c.fixed"]), "{differences:?}");
+}

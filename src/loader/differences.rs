@@ -1,0 +1,252 @@
+//! Tensors of a published model as differences to those of the previous revision, where these are at hand: in the cache
+//! of a browser, or natively in a folder.
+//!
+//! Whole tensors are computed so; rows, pieces and views read the tensor itself. The result is compared with its digest
+//! before it is returned. If anything is missing or wrong, the tensor itself is read.
+
+use crate::algorithm::Algorithm;
+use crate::buffer::Buffer;
+use crate::codec::difference;
+use crate::codec::digest::{Hasher, compare, digest_of};
+use crate::deferred::Code;
+use crate::digest::Digest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::differences::{Difference, Differences};
+use crate::index::{Layout, Tensor};
+use crate::loader::prefetch_progress::report_all;
+use crate::loader::schedule::batch::Call;
+use crate::loader::schedule::planned::Form;
+use crate::loader::{Loaded, LoadedComponent, Loader, Options, Order, TensorRequest};
+use crate::progress::Progress;
+use crate::source::{BufferOf, ModelSource};
+use futures::StreamExt;
+use futures::future::FutureExt;
+use futures::lock::Mutex;
+use futures::stream::{self, LocalBoxStream};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The tensors of a revision that was loaded earlier.
+pub trait PreviousTensors: std::fmt::Debug {
+    /// Whether there is a tensor with this name.
+    fn has(&self, name: &str) -> bool;
+
+    /// The dense bytes of a tensor.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` if there is no tensor with this name, or if it has several components; errors of reading it.
+    fn dense(&self, name: &str) -> Result<Vec<u8>>;
+}
+
+/// The number of bytes that are added at once.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// The files that differences need besides those of the model.
+pub(super) struct RelatedFiles<S: ModelSource> {
+    /// By path; `None` for a file that is not at hand.
+    open: Mutex<HashMap<String, Option<Rc<Loader<S>>>>>,
+    /// Whether a difference did not lead to the stated tensor. The others are then not used.
+    has_failed: Cell<bool>,
+}
+
+impl<S: ModelSource> Default for RelatedFiles<S> {
+    fn default() -> Self {
+        RelatedFiles { open: Mutex::default(), has_failed: Cell::new(false) }
+    }
+}
+
+impl<S: ModelSource> Loader<S> {
+    /// The differences to the previous revision, if they may be used. A signed or pinned file is read itself.
+    pub(super) fn differences(&self) -> Option<&Differences> {
+        let is_bound_to_files = self.options.signature.is_some() || !self.options.digests.files.is_empty();
+        let differences = self.assembly.manifest.as_ref()?.publication.as_ref()?.differences()?;
+        (!is_bound_to_files && !self.related.has_failed.get()).then_some(differences)
+    }
+
+    /// The tensor as the sum of the earlier one and the difference; `None` if it must be read itself.
+    pub(super) async fn by_difference(
+        self: &Rc<Self>,
+        tensor: &Arc<Tensor>,
+        observer: &dyn Progress,
+    ) -> Option<Loaded<BufferOf<S>>> {
+        let stated = self.differences()?.get(&tensor.name)?.clone();
+        self.file_of(tensor).ok()?.source.host().load_code(Code::Extras).await.ok()?;
+        self.sum(tensor, &stated, observer).boxed_local().await
+    }
+
+    /// If tensors have differences whose bases are at hand, streams all of these tensors. Otherwise returns what it was
+    /// given.
+    pub(super) async fn stream_by_difference(
+        self: &Rc<Self>,
+        tensors: Vec<Arc<Tensor>>,
+        form: Form<'_>,
+        call: Call,
+    ) -> Result<(Option<LocalBoxStream<'static, Result<Loaded<BufferOf<S>>>>>, Vec<Arc<Tensor>>, Call)> {
+        let Some(first) = tensors.first() else { return Ok((None, tensors, call)) };
+        self.file_of(first)?.source.host().load_code(Code::Extras).await?;
+        let mut is_difference = Vec::with_capacity(tensors.len());
+        for tensor in &tensors {
+            is_difference.push(self.has_base(tensor).boxed_local().await);
+        }
+        if !is_difference.contains(&true) {
+            return Ok((None, tensors, call));
+        }
+        let (mut one_by_one, mut rest) = (Vec::new(), Vec::new());
+        for (tensor, is_difference) in tensors.into_iter().zip(is_difference) {
+            let is_alone = is_difference || call.order == Order::Given;
+            if is_alone { &mut one_by_one } else { &mut rest }.push(tensor);
+        }
+        let (dtype, is_dense) = (form.dtype.cloned(), form.is_dense);
+        let (loader, observer) = (Rc::clone(self), Rc::clone(&call.observer));
+        let loads = stream::iter(one_by_one).then(move |tensor| {
+            let (loader, observer) = (Rc::clone(&loader), Rc::clone(&observer));
+            let request = TensorRequest::default().with_dtype(dtype.clone()).with_dense(is_dense);
+            async move { loader.load_tensor(&tensor.name, request, observer).await }
+        });
+        // Digests of whole files cannot be compared: each tensor has a digest of its own.
+        Ok((Some(loads.boxed_local()), rest, Call { whole: None, ..call }))
+    }
+
+    /// Whether a tensor has a difference whose base is at hand.
+    async fn has_base(self: &Rc<Self>, tensor: &Tensor) -> bool {
+        let Some(stated) = self.differences().and_then(|differences| differences.get(&tensor.name)) else {
+            return false;
+        };
+        match &self.options.previous {
+            Some(previous) => previous.has(&tensor.name),
+            None => self.held(tensor, stated).await.is_some(),
+        }
+    }
+
+    async fn sum(
+        self: &Rc<Self>,
+        tensor: &Arc<Tensor>,
+        stated: &Difference,
+        observer: &dyn Progress,
+    ) -> Option<Loaded<BufferOf<S>>> {
+        let base = self.base(tensor, stated).await?;
+        let summed = async {
+            let file = &self.differences().ok_or_else(missing)?.file;
+            let source = self.file_of(tensor)?.source.part(&file.path)?;
+            file.digest.iter().for_each(|digest| source.expect_whole(digest));
+            let loader = self.related(&file.path, source, true).await.ok_or_else(missing)?;
+            let change = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?;
+            let change = change.components.into_iter().next().ok_or_else(missing)?;
+            let pinned = self.pinned.get(&tensor.name).copied();
+            add(base, &change.buffer, tensor, [Some(stated.result), pinned])
+        };
+        match summed.await {
+            Ok((buffer, verified)) => {
+                report_all(tensor, observer);
+                Some(loaded(tensor, buffer, verified))
+            }
+            Err(error) => {
+                self.related.has_failed.set(true);
+                let what =
+                    format!("the difference of \"{}\" to the previous revision is not used: {error}", tensor.name);
+                self.late_warnings.borrow_mut().push((tensor.shard, what));
+                None
+            }
+        }
+    }
+
+    /// The tensor of the previous revision.
+    async fn base(self: &Rc<Self>, tensor: &Tensor, stated: &Difference) -> Option<BufferOf<S>> {
+        if let Some(previous) = &self.options.previous {
+            let bytes =
+                previous.dense(&tensor.name).ok().filter(|bytes| digest_of(bytes, stated.base) == stated.base)?;
+            let mut buffer = BufferOf::<S>::allocate(bytes.len() as u64).ok()?;
+            buffer.write(0, &bytes).ok()?;
+            return Some(buffer);
+        }
+        let loader = self.held(tensor, stated).await?;
+        let base = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await.ok()?;
+        base.components.into_iter().next().map(|component| component.buffer)
+    }
+
+    /// The file of the previous revision with a tensor, if all of it is cached.
+    async fn held(self: &Rc<Self>, tensor: &Tensor, stated: &Difference) -> Option<Rc<Loader<S>>> {
+        let source = self.file_of(tensor).ok()?.source.part(&stated.base_path).ok()?;
+        if let Some(open) = self.related.open.lock().await.get(&stated.base_path) {
+            return open.clone();
+        }
+        let is_held = source.holds(&stated.base_file).await;
+        self.related(&stated.base_path, source, is_held).await
+    }
+
+    /// Opens a file once.
+    async fn related(self: &Rc<Self>, path: &str, source: S, is_wanted: bool) -> Option<Rc<Loader<S>>> {
+        let mut open = self.related.open.lock().await;
+        if let Some(open) = open.get(path) {
+            return open.clone();
+        }
+        let Options { concurrency, retry, .. } = self.options;
+        let options = Options { concurrency, retry, ..Options::default() };
+        let opened = match is_wanted {
+            true => Loader::open_counted(source, options, Rc::clone(&self.stats)).boxed_local().await.ok(),
+            false => None,
+        };
+        let opened = opened.map(|loader| Rc::new(Loader { pool: self.pool.clone(), ..loader }));
+        open.insert(path.to_owned(), opened.clone());
+        opened
+    }
+}
+
+fn missing() -> Error {
+    Error::new(ErrorKind::NotFound, "the file with the differences cannot be read")
+}
+
+fn loaded<B>(tensor: &Arc<Tensor>, buffer: B, verified: Algorithm) -> Loaded<B> {
+    let dtype = tensor.dtype.clone();
+    let component =
+        tensor.components.first().map(|data| LoadedComponent { role: data.role.clone(), dtype: dtype.clone(), buffer });
+    Loaded {
+        tensor: Arc::clone(tensor),
+        dtype,
+        layout: Layout::Dense,
+        shape: tensor.shape.to_vec(),
+        components: component.into_iter().collect(),
+        verified: Some(verified),
+    }
+}
+
+/// Adds a difference to a tensor, and compares the sum with its digests.
+fn add<B: Buffer>(mut base: B, change: &B, tensor: &Tensor, digests: [Option<Digest>; 2]) -> Result<(B, Algorithm)> {
+    let unequal = || Error::new(ErrorKind::Format, "it is for another shape or dtype");
+    let length = base.byte_length();
+    let width =
+        tensor.dtype.block().filter(|block| block.elements == 1).map(|block| block.bytes).ok_or_else(unequal)?;
+    if length != change.byte_length() || tensor.byte_length() != Some(length) || tensor.components.len() != 1 {
+        return Err(unequal());
+    }
+    let mut hashers: Vec<_> = digests.iter().flatten().map(|digest| (*digest, Hasher::new(*digest))).collect();
+    let (mut sum, mut changes) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while at < length {
+        let range = at..length.min(at + STEP_BYTES);
+        read(&base, range.clone(), &mut sum)?;
+        read(change, range.clone(), &mut changes)?;
+        if !difference::apply(&mut sum, &changes, width) {
+            return Err(unequal());
+        }
+        hashers.iter_mut().for_each(|(_, hasher)| hasher.update(&sum));
+        base.write(at, &sum)?;
+        at = range.end;
+    }
+    let mut verified = Algorithm::Sha256;
+    for (stated, hasher) in hashers {
+        verified = compare(hasher.finish(), stated)?;
+    }
+    Ok((base, verified))
+}
+
+fn read<B: Buffer>(buffer: &B, range: Range<u64>, into: &mut Vec<u8>) -> Result<()> {
+    into.clear();
+    buffer.inspect(range, &mut |bytes| {
+        into.extend_from_slice(bytes);
+        Ok(())
+    })
+}

@@ -274,6 +274,7 @@ pub mod internals {
         pub use crate::pipeline::{Job, Outcome, Pool, Received, StoredChunk, Task, TaskError, Work};
     }
     pub mod publication {
+        pub use crate::index::differences::{BEFORE, MAX_STEPS};
         pub use crate::index::part::{MAX_PARTS, part_path};
         pub use crate::index::publication::{COPIES, DIFFERENCES, KEY, Publication, STATES};
     }

@@ -24,6 +24,7 @@ use weightstream::internals::index::{Component, Digest, Tensor};
 use weightstream::internals::loader::Options;
 use weightstream::internals::native::{Reader, RemoteReader};
 use weightstream::internals::progress::Progress;
+use weightstream::internals::publication::{BEFORE, DIFFERENCES, KEY, MAX_STEPS, Publication};
 use weightstream::internals::write::{Compression, ConvertOptions, check_cancelled, convert_with};
 
 /// The extension of the file: that of zTensor.
@@ -101,8 +102,9 @@ pub(super) fn publish(
 
 /// What the entry states: see the library's `index::differences`.
 fn stated(document: &Document, chosen: &[&Change], previous: &Previous, destination: &Destination) -> Result<Value> {
-    let digests = previous.digests_of_files(destination)?;
-    let digests: HashMap<&str, String> = digests.iter().map(|(name, digest)| (&**name, digest.to_string())).collect();
+    let entry = previous.read_entry(destination)?;
+    let publication = Publication::of_entry(&entry)?.unwrap_or_default();
+    let digests: HashMap<_, _> = publication.files().map(|(name, _, digest)| (name, digest.to_string())).collect();
     let mut bases = BTreeMap::new();
     let mut tensors = Map::new();
     for Change { name, base_file, base, result, .. } in chosen {
@@ -111,7 +113,23 @@ fn stated(document: &Document, chosen: &[&Change], previous: &Previous, destinat
         tensors.insert(name.clone(), json!({ "base": [base_file, base], "sha256": result }));
     }
     let Document { name, byte_length, sha256 } = document;
-    Ok(json!({ "file": name, "size": byte_length, "sha256": sha256, "bases": bases, "tensors": tensors }))
+    let mut stated = json!({ "file": name, "size": byte_length, "sha256": sha256, "bases": bases, "tensors": tensors });
+    let entry: Value = serde_json::from_slice(&entry).unwrap_or_default(); // it was parsed above
+    if let Some(before) = entry.get(KEY).and_then(|key| key.get(DIFFERENCES)) {
+        let mut before = before.clone();
+        limit(&mut before, MAX_STEPS - 1);
+        stated.as_object_mut().map(|stated| stated.insert(BEFORE.to_owned(), before));
+    }
+    Ok(stated)
+}
+
+/// Removes the differences that go back more than so many revisions.
+fn limit(differences: &mut Value, max_steps: usize) {
+    let Some(stated) = differences.as_object_mut() else { return };
+    match stated.get_mut(BEFORE) {
+        Some(before) if max_steps > 1 => limit(before, max_steps - 1),
+        _ => drop(stated.remove(BEFORE)),
+    }
 }
 
 /// The files of the previous revision.

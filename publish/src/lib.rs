@@ -69,6 +69,9 @@ pub struct Published {
     pub file_count: usize,
     /// The number of bytes of all tensors of the model, without compression.
     pub uncompressed_bytes: u64,
+    /// The number of bytes of the differences to the previous revision; `None` if no tensor has a difference that is
+    /// much smaller than itself.
+    pub difference_bytes: Option<u64>,
     /// The number of these files that were sent; the others existed.
     pub sent_files: usize,
     /// The number of bytes of files of tensors that were sent.
@@ -166,6 +169,7 @@ pub fn publish_with(
     let url = |record: &FileRecord| Ok((destination.url_of(&record.name)?, record.byte_length));
     let mut published = Published {
         entry: None,
+        difference_bytes: None,
         files: records.iter().map(url).collect::<Result<_>>()?,
         file_count: plan.shards.len(),
         uncompressed_bytes: plan.shards.iter().flat_map(|tensors| tensors.iter()).filter_map(Tensor::byte_length).sum(),
@@ -177,11 +181,12 @@ pub fn publish_with(
         return Ok(published);
     }
     let entry = send_entry(&mut writer, &plan, &records, previous.as_ref(), &mut published.warnings, progress)?;
-    published.entry = Some(entry);
+    (published.entry, published.difference_bytes) = entry;
     Ok(published)
 }
 
-/// Writes the manifest, and sends it as the entry after all files were read back. Returns its URL or path.
+/// Writes the manifest, and sends it as the entry after all files were read back. Returns its URL or path, and the
+/// number of bytes of differences to the previous revision.
 fn send_entry(
     writer: &mut FileWriter,
     plan: &Plan,
@@ -189,7 +194,7 @@ fn send_entry(
     previous: Option<&Previous>,
     warnings: &mut Vec<String>,
     progress: &(dyn Progress + Sync),
-) -> Result<String> {
+) -> Result<(Option<String>, Option<u64>)> {
     let destination = writer.destination;
     let manifest = PartialFile::create_transient(&writer.temporary_path(&destination.entry))?;
     let files: Vec<_> = records.iter().map(|record| record as &dyn ShardFile).collect();
@@ -197,43 +202,52 @@ fn send_entry(
     let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;
     let mut send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
     let documents = documents.iter().map(&mut send).collect::<Result<Vec<_>>>()?;
-    let mut documents = documents;
-    let stated = match previous {
-        Some(previous) => compare_revisions(writer, records, previous, &mut documents, warnings, progress)?,
-        None => Vec::new(),
+    let revision = match previous {
+        Some(previous) => compare_revisions(writer, records, previous, warnings, progress)?,
+        None => Revision::default(),
     };
-    read_back::verify_files(writer, records, &documents)?;
-    let entry = entry::complete(&manifest, records, &documents, stated)?;
+    // A copy of the model does not need the differences, so that they are not among its files.
+    let sent: Vec<_> = documents.iter().chain(&revision.differences).collect();
+    read_back::verify_files(writer, records, &sent)?;
+    let entry = entry::complete(&manifest, records, &documents, revision.stated)?;
     writer.send_entry(&entry)?;
     read_back::verify_entry(writer, &entry)?;
     writer.remove_records(warnings);
-    destination.url_of(&destination.entry)
+    let difference_bytes = revision.differences.map(|document| document.byte_length);
+    Ok((Some(destination.url_of(&destination.entry)?), difference_bytes))
 }
 
-/// What the entry states about the previous revision, by key.
+/// How a revision follows from the previous one.
+#[derive(Default)]
+struct Revision {
+    /// What the entry states, by key.
+    stated: Vec<(&'static str, Value)>,
+    /// The file with differences, if there is one.
+    differences: Option<Document>,
+}
+
 fn compare_revisions(
     writer: &mut FileWriter,
     records: &[FileRecord],
     previous: &Previous,
-    documents: &mut Vec<Document>,
     warnings: &mut Vec<String>,
     progress: &(dyn Progress + Sync),
-) -> Result<Vec<(&'static str, Value)>> {
+) -> Result<Revision> {
     let destination = writer.destination;
     if previous.entry != destination.url_of(&previous.entry_name())? {
         let warning = "the previous revision is in another folder, so that clients cannot take parts of changed files \
                        from it";
         warnings.push(warning.to_owned());
-        return Ok(Vec::new());
+        return Ok(Revision::default());
     }
     let copies = copies::find(destination, records, previous, progress)?;
     let copies = Some(copies).filter(|copies| !copies.is_empty()).map(|copies| (COPIES, copies.into()));
-    let differences = differences::publish(writer, records, previous, progress)?;
-    let differences = differences.map(|differences| {
-        documents.push(differences.document);
-        (DIFFERENCES, differences.stated)
-    });
-    Ok(copies.into_iter().chain(differences).collect())
+    let mut revision = Revision { stated: copies.into_iter().collect(), differences: None };
+    if let Some(published) = differences::publish(writer, records, previous, progress)? {
+        revision.stated.push((DIFFERENCES, published.stated));
+        revision.differences = Some(published.document);
+    }
+    Ok(revision)
 }
 
 /// The Rust code of the README.

@@ -28,7 +28,12 @@ impl Owned {
         let (entry, files) = match destination.runtime.block_on(upload::find(&destination.store, &key))? {
             Found::Nothing => (None, HashSet::new()),
             Found::Bytes(text) => match publication(&text) {
-                Some(publication) => (Some(text), publication.files().map(|(name, ..)| name.to_owned()).collect()),
+                Some(publication) => {
+                    let differences = publication.differences().map(|differences| differences.file.path.as_str());
+                    let names = publication.files().map(|(name, ..)| name).chain(differences);
+                    let names = names.map(str::to_owned).collect();
+                    (Some(text), names)
+                }
                 None if replaces_foreign => (Some(text), HashSet::new()),
                 None => return Err(is_foreign(&destination.store.url_of(&key))),
             },

@@ -8,11 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use weightstream::Dtype;
-use weightstream::internals::index::{Digest, Tensor};
+use weightstream::internals::index::Tensor;
 use weightstream::internals::loader::Options;
 use weightstream::internals::names;
 use weightstream::internals::native::{Reader, RemoteReader};
-use weightstream::internals::publication::Publication;
 use weightstream::internals::source::Source;
 use weightstream::{Error, ErrorKind, Result};
 
@@ -94,15 +93,13 @@ impl Previous {
         self.paths.get(*file).filter(|_| is_same).map(|path| file_name(path))
     }
 
-    /// The digests of its files, by name. The entry must be at the destination.
+    /// The entry, which must be at the destination.
     ///
     /// # Errors
-    /// Those of reading the entry.
-    pub(super) fn digests_of_files(&self, destination: &Destination) -> Result<Vec<(String, Digest)>> {
+    /// Those of reading it.
+    pub(super) fn read_entry(&self, destination: &Destination) -> Result<Vec<u8>> {
         let Destination { store, runtime, .. } = destination;
-        let entry = runtime.block_on(upload::read(store, &destination.key_of(&self.entry_name())?))?;
-        let publication = Publication::of_entry(&entry)?.unwrap_or_default();
-        Ok(publication.files().map(|(name, _, digest)| (name.to_owned(), digest)).collect())
+        runtime.block_on(upload::read(store, &destination.key_of(&self.entry_name())?))
     }
 
     /// Divides tensors into those of each earlier file that still have the same dtype and shape, and the others.

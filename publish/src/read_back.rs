@@ -20,7 +20,7 @@ const PARALLEL_READS: usize = 4;
 ///
 /// # Errors
 /// `CHECKSUM` for a difference; those of the store.
-pub(super) fn verify_files(writer: &FileWriter, records: &[FileRecord], documents: &[Document]) -> Result<()> {
+pub(super) fn verify_files(writer: &FileWriter, records: &[FileRecord], documents: &[&Document]) -> Result<()> {
     let destination = writer.destination;
     let store = &*destination.store;
     let files = records.iter().map(|record| (&record.name, &record.sha256));

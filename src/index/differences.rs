@@ -11,7 +11,8 @@
 //! `file` is a zTensor file with one tensor of unsigned integers for each tensor, as wide as its elements: the elements
 //! of the new revision minus those of the base, as integers, zigzag-encoded. `base` is the file that contains the
 //! tensor of the same name, and the SHA-256 of that tensor's dense bytes; `sha256` is that of the result. `bases` are
-//! the SHA-256 of the files.
+//! the SHA-256 of the files. `before` may have the differences of the previous revision to the one before it, in the same
+//! form, for clients that have that one.
 
 use super::{Part, part_path};
 use crate::digest::{Digest, from_hex};
@@ -26,7 +27,15 @@ pub struct Differences {
     pub file: Part,
     /// The difference of each tensor that has one.
     tensors: HashMap<String, Difference>,
+    /// Those that the base itself has to an earlier revision.
+    before: Option<Box<Differences>>,
 }
+
+/// The key of [`Differences::before`].
+pub const BEFORE: &str = "before";
+
+/// The maximum number of revisions that differences go back: each takes about 200 bytes of the entry for a tensor.
+pub const MAX_STEPS: usize = 4;
 
 /// What a difference is to, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +55,12 @@ impl Differences {
     pub fn get(&self, tensor: &str) -> Option<&Difference> {
         self.tensors.get(tensor)
     }
+
+    /// The differences of the base of a tensor to the revision before, if they lead to that base.
+    pub(crate) fn before(&self, tensor: &str) -> Option<&Differences> {
+        let base = self.get(tensor)?.base;
+        self.before.as_deref().filter(|before| before.get(tensor).is_some_and(|stated| stated.result == base))
+    }
 }
 
 /// Parses the key of the entry.
@@ -53,6 +68,10 @@ impl Differences {
 /// # Errors
 /// `FORMAT` if it is malformed.
 pub(super) fn parse(stated: &Value) -> Result<Differences> {
+    parse_steps(stated, MAX_STEPS)
+}
+
+fn parse_steps(stated: &Value, max_steps: usize) -> Result<Differences> {
     let wrong = || malformed("the manifest's differences to the previous revision are malformed");
     let path = |value: Option<&Value>| part_path(value.and_then(Value::as_str).ok_or_else(wrong)?);
     let sha256 = |value: Option<&Value>| sha256(value).ok_or_else(wrong);
@@ -71,7 +90,9 @@ pub(super) fn parse(stated: &Value) -> Result<Differences> {
         };
         Ok((name.clone(), difference))
     });
-    Ok(Differences { file, tensors: tensors.collect::<Result<_>>()? })
+    let before = stated.get(BEFORE).filter(|_| max_steps > 1);
+    let before = before.map(|before| parse_steps(before, max_steps - 1).map(Box::new)).transpose()?;
+    Ok(Differences { file, tensors: tensors.collect::<Result<_>>()?, before })
 }
 
 fn sha256(value: Option<&Value>) -> Option<Digest> {

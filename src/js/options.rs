@@ -166,6 +166,7 @@ fn loader_options(source: &JsValue, options: &JsValue) -> Result<loader::Options
         digests: Digests { tensors: digests_of(&digests, "tensors")?, files: digests_of(&digests, "files")? },
         signature: signature(source, options)?,
         retry: retry(&field(options, "retry").unwrap_or_default()),
+        previous: None,
     })
 }
 

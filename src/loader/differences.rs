@@ -44,6 +44,9 @@ pub trait PreviousTensors: std::fmt::Debug {
 /// The number of bytes that are added at once.
 const STEP_BYTES: u64 = 64 << 10;
 
+/// A tensor, and what verified it.
+type Sum<S> = (BufferOf<S>, Algorithm);
+
 /// The files that differences need besides those of the model.
 pub(super) struct RelatedFiles<S: ModelSource> {
     /// By path; `None` for a file that is not at hand.
@@ -72,9 +75,23 @@ impl<S: ModelSource> Loader<S> {
         tensor: &Arc<Tensor>,
         observer: &dyn Progress,
     ) -> Option<Loaded<BufferOf<S>>> {
-        let stated = self.differences()?.get(&tensor.name)?.clone();
+        let differences = self.differences().filter(|differences| differences.get(&tensor.name).is_some())?;
         self.file_of(tensor).ok()?.source.host().load_code(Code::Extras).await.ok()?;
-        self.sum(tensor, &stated, observer).boxed_local().await
+        let (buffer, verified) = match self.sum(tensor, differences).boxed_local().await {
+            Ok(sum) => sum?,
+            Err(error) => {
+                self.related.has_failed.set(true);
+                let what = format!("the difference of \"{}\" is not used: {error}", tensor.name);
+                self.late_warnings.borrow_mut().push((tensor.shard, what));
+                return None;
+            }
+        };
+        let pinned = self.pinned.get(&tensor.name);
+        if !pinned.is_none_or(|pinned| digest_of_buffer(&buffer, *pinned).is_ok_and(|digest| digest == *pinned)) {
+            return None; // the error is that of the tensor itself
+        }
+        report_all(tensor, observer);
+        Some(loaded(tensor, buffer, pinned.map_or(verified, |pinned| pinned.algorithm())))
     }
 
     /// If tensors have differences whose bases are at hand, streams all of these tensors. Otherwise returns what it was
@@ -101,56 +118,57 @@ impl<S: ModelSource> Loader<S> {
         }
         let (dtype, is_dense) = (form.dtype.cloned(), form.is_dense);
         let (loader, observer) = (Rc::clone(self), Rc::clone(&call.observer));
-        let loads = stream::iter(one_by_one).then(move |tensor| {
+        let loads = stream::iter(one_by_one).map(move |tensor| {
             let (loader, observer) = (Rc::clone(&loader), Rc::clone(&observer));
             let request = TensorRequest::default().with_dtype(dtype.clone()).with_dense(is_dense);
             async move { loader.load_tensor(&tensor.name, request, observer).await }
         });
+        let loads = loads.buffered(self.options.concurrency);
         // Digests of whole files cannot be compared: each tensor has a digest of its own.
         Ok((Some(loads.boxed_local()), rest, Call { whole: None, ..call }))
     }
 
     /// Whether a tensor has a difference whose base is at hand.
     async fn has_base(self: &Rc<Self>, tensor: &Tensor) -> bool {
-        let Some(stated) = self.differences().and_then(|differences| differences.get(&tensor.name)) else {
-            return false;
-        };
-        match &self.options.previous {
-            Some(previous) => previous.has(&tensor.name),
-            None => self.held(tensor, stated).await.is_some(),
+        let mut step = self.differences();
+        while let Some(differences) = step {
+            let Some(stated) = differences.get(&tensor.name) else { return false };
+            let is_here = match &self.options.previous {
+                Some(previous) => previous.has(&tensor.name),
+                None => self.held(tensor, stated).await.is_some(),
+            };
+            if is_here {
+                return true;
+            }
+            step = differences.before(&tensor.name);
         }
+        false
     }
 
-    async fn sum(
-        self: &Rc<Self>,
-        tensor: &Arc<Tensor>,
-        stated: &Difference,
-        observer: &dyn Progress,
-    ) -> Option<Loaded<BufferOf<S>>> {
-        let base = self.base(tensor, stated).await?;
-        let summed = async {
-            let file = &self.differences().ok_or_else(missing)?.file;
-            let source = self.file_of(tensor)?.source.part(&file.path)?;
-            file.digest.iter().for_each(|digest| source.expect_whole(digest));
-            let loader = self.related(&file.path, source, true).await.ok_or_else(missing)?;
-            let change = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?;
-            let change = change.components.into_iter().next().ok_or_else(missing)?;
-            let pinned = self.pinned.get(&tensor.name).copied();
-            add(base, &change.buffer, tensor, [Some(stated.result), pinned])
+    /// The sum of a tensor of an earlier revision and the differences to it; `None` if that tensor is not at hand.
+    async fn sum(self: &Rc<Self>, tensor: &Arc<Tensor>, differences: &Differences) -> Result<Option<Sum<S>>> {
+        let Some(stated) = differences.get(&tensor.name) else { return Ok(None) };
+        let base = match (self.base(tensor, stated).await, differences.before(&tensor.name)) {
+            (Some(base), _) => base,
+            (None, Some(before)) => match self.sum(tensor, before).boxed_local().await? {
+                Some((base, _)) => base,
+                None => return Ok(None),
+            },
+            (None, None) => return Ok(None),
         };
-        match summed.await {
-            Ok((buffer, verified)) => {
-                report_all(tensor, observer);
-                Some(loaded(tensor, buffer, verified))
-            }
-            Err(error) => {
-                self.related.has_failed.set(true);
-                let what =
-                    format!("the difference of \"{}\" to the previous revision is not used: {error}", tensor.name);
-                self.late_warnings.borrow_mut().push((tensor.shard, what));
-                None
-            }
+        let file = &differences.file;
+        let source = self.file_of(tensor)?.source.part(&file.path)?;
+        file.digest.iter().for_each(|digest| source.expect_whole(digest));
+        let loader = self.related(&file.path, source, true).await.ok_or_else(missing)?;
+        let change = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?;
+        let change = change.components.into_iter().next().ok_or_else(missing)?;
+        let summed = add(base, &change.buffer, tensor, stated.result);
+        if summed.as_ref().is_err_and(|error| error.kind == ErrorKind::Checksum)
+            && let Some(base) = self.related.open.lock().await.get(&stated.base_path).cloned().flatten()
+        {
+            base.shards.iter().for_each(|shard| shard.file.source.reject()); // or each load would try again
         }
+        summed.map(Some)
     }
 
     /// The tensor of the previous revision.
@@ -213,8 +231,8 @@ fn loaded<B>(tensor: &Arc<Tensor>, buffer: B, verified: Algorithm) -> Loaded<B> 
     }
 }
 
-/// Adds a difference to a tensor, and compares the sum with its digests.
-fn add<B: Buffer>(mut base: B, change: &B, tensor: &Tensor, digests: [Option<Digest>; 2]) -> Result<(B, Algorithm)> {
+/// Adds a difference to a tensor, and compares the sum with its digest.
+fn add<B: Buffer>(mut base: B, change: &B, tensor: &Tensor, result: Digest) -> Result<(B, Algorithm)> {
     let unequal = || Error::new(ErrorKind::Format, "it is for another shape or dtype");
     let length = base.byte_length();
     let width =
@@ -222,8 +240,7 @@ fn add<B: Buffer>(mut base: B, change: &B, tensor: &Tensor, digests: [Option<Dig
     if length != change.byte_length() || tensor.byte_length() != Some(length) || tensor.components.len() != 1 {
         return Err(unequal());
     }
-    let mut hashers: Vec<_> = digests.iter().flatten().map(|digest| (*digest, Hasher::new(*digest))).collect();
-    let (mut sum, mut changes) = (Vec::new(), Vec::new());
+    let (mut hasher, mut sum, mut changes) = (Hasher::new(result), Vec::new(), Vec::new());
     let mut at = 0;
     while at < length {
         let range = at..length.min(at + STEP_BYTES);
@@ -232,15 +249,22 @@ fn add<B: Buffer>(mut base: B, change: &B, tensor: &Tensor, digests: [Option<Dig
         if !difference::apply(&mut sum, &changes, width) {
             return Err(unequal());
         }
-        hashers.iter_mut().for_each(|(_, hasher)| hasher.update(&sum));
+        hasher.update(&sum);
         base.write(at, &sum)?;
         at = range.end;
     }
-    let mut verified = Algorithm::Sha256;
-    for (stated, hasher) in hashers {
-        verified = compare(hasher.finish(), stated)?;
-    }
+    let verified = compare(hasher.finish(), result)?;
     Ok((base, verified))
+}
+
+/// The digest of a buffer with the algorithm of `like`.
+fn digest_of_buffer<B: Buffer>(buffer: &B, like: Digest) -> Result<Digest> {
+    let mut hasher = Hasher::new(like);
+    buffer.inspect(0..buffer.byte_length(), &mut |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok(hasher.finish())
 }
 
 fn read<B: Buffer>(buffer: &B, range: Range<u64>, into: &mut Vec<u8>) -> Result<()> {

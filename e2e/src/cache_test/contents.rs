@@ -150,6 +150,45 @@ pub(super) fn copies_unchanged_parts_of_a_tensor(browser: &mut Chromium, site: &
     Ok(())
 }
 
+/// Where all elements have changed a little, differences are downloaded: also to a base that was itself computed so. A
+/// base that is damaged in the cache is not used.
+pub(super) fn computes_tensors_from_differences(browser: &mut Chromium, site: &Site) -> Result<()> {
+    for is_damaged in [false, true] {
+        let models = site.models()?;
+        let folder = models.folder.path().join("published");
+        let (input, destination) = (models.folder.path().join("input.safetensors"), folder.to_str().context("UTF-8")?);
+        let (entry, from) = (url(&models, "published/model.apr"), format!("{destination}/model.apr"));
+        let mut tensors = large(site)?;
+        let publish = |[a, b]: &[Vec<u8>; 2], options: &PublishOptions| -> Result<()> {
+            write_safetensors(&input, &[("a", a), ("b", b)])?;
+            weightstream_publish::publish_with(&Reader::open(&input)?, destination, options, &())?;
+            Ok(())
+        };
+        publish(&tensors, &PublishOptions::default())?;
+        load(&mut site.page(browser)?, &entry)?;
+        if is_damaged {
+            flip_a_bit(&mut site.page(browser)?)?;
+        }
+        for revision in 2..5 {
+            for (at, byte) in tensors.iter_mut().flatten().enumerate() {
+                *byte = byte.wrapping_add((at * 7 / 3 % 3) as u8);
+            }
+            publish(&tensors, &PublishOptions::default().with_previous(Some(from.clone())))?;
+            models.sent();
+            let report = load(&mut site.page(browser)?, &entry)?;
+            for (name, bytes) in ["a", "b"].iter().zip(&tensors) {
+                ensure!(report.tensors.get(*name).map(String::as_str) == Some(&*hex(bytes)), "{name} has other bytes");
+            }
+            let ((requests, sent), all) = (models.sent(), tensors.iter().map(Vec::len).sum::<usize>() as u64);
+            ensure!(
+                is_damaged || sent < all / 2,
+                "{sent} of {all} bytes of revision {revision} in {requests} requests"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// The first load finds wrong bytes, and deletes what they were copied from.
 pub(super) fn recovers_from_wrong_copies(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;

@@ -144,6 +144,11 @@ fn report(published: &Published) -> Result<(), Failure> {
         let (ratio, saved) = (bytes as f64 / uncompressed as f64, DecimalBytes(uncompressed - bytes));
         inform(&format!("each download is {saved} smaller than without compression ({ratio:.2})"))?;
     }
+    if let Some(difference) = published.difference_bytes {
+        let ratio = difference as f64 / (bytes as f64).max(1.0);
+        let size = DecimalBytes(difference);
+        inform(&format!("clients with the previous revision download differences of {size} instead ({ratio:.2})"))?;
+    }
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub struct Differences {
     before: Option<Box<Differences>>,
 }
 
-/// The key of [`Differences::before`].
+/// The key of the differences of the previous revision to the one before it.
 pub const BEFORE: &str = "before";
 
 /// The maximum number of revisions that differences go back: each takes about 200 bytes of the entry for a tensor.

@@ -20,7 +20,7 @@ use crate::loader::{Loaded, LoadedComponent, Loader, Options, Order, TensorReque
 use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
 use futures::StreamExt;
-use futures::future::FutureExt;
+use futures::future::{FutureExt, LocalBoxFuture};
 use futures::lock::Mutex;
 use futures::stream::{self, LocalBoxStream};
 use std::cell::Cell;
@@ -47,6 +47,11 @@ const STEP_BYTES: u64 = 64 << 10;
 /// A tensor, and what verified it.
 type Sum<S> = (BufferOf<S>, Algorithm);
 
+type LoadedStream<S> = LocalBoxStream<'static, Result<Loaded<BufferOf<S>>>>;
+
+/// A tensor, or the request that must be fulfilled in another way.
+type LoadedOr<B> = std::result::Result<Loaded<B>, TensorRequest<B>>;
+
 /// The files that differences need besides those of the model.
 pub(super) struct RelatedFiles<S: ModelSource> {
     /// By path; `None` for a file that is not at hand.
@@ -62,22 +67,59 @@ impl<S: ModelSource> Default for RelatedFiles<S> {
 }
 
 impl<S: ModelSource> Loader<S> {
+    /// Whether the model states differences to its previous revision.
+    pub(super) fn has_differences(&self) -> bool {
+        let publication = self.assembly.manifest.as_ref().and_then(|manifest| manifest.publication.as_ref());
+        publication.is_some_and(|publication| publication.differences().is_some())
+    }
+
+    /// Loads the code of the other functions. They are boxed, because it is deferred.
+    pub(super) async fn load_difference_code(&self) -> Result<()> {
+        match self.shards.first() {
+            Some(shard) => shard.file.source.host().load_code(Code::Extras).await,
+            None => Ok(()),
+        }
+    }
+
     /// The differences to the previous revision, if they may be used. A signed or pinned file is read itself.
-    pub(super) fn differences(&self) -> Option<&Differences> {
+    fn differences(&self) -> Option<&Differences> {
         let is_bound_to_files = self.options.signature.is_some() || !self.options.digests.files.is_empty();
         let differences = self.assembly.manifest.as_ref()?.publication.as_ref()?.differences()?;
         (!is_bound_to_files && !self.related.has_failed.get()).then_some(differences)
     }
 
-    /// The tensor as the sum of the earlier one and the difference; `None` if it must be read itself.
-    pub(super) async fn by_difference(
-        self: &Rc<Self>,
-        tensor: &Arc<Tensor>,
-        observer: &dyn Progress,
-    ) -> Option<Loaded<BufferOf<S>>> {
-        let differences = self.differences().filter(|differences| differences.get(&tensor.name).is_some())?;
-        self.file_of(tensor).ok()?.source.host().load_code(Code::Extras).await.ok()?;
-        let (buffer, verified) = match self.sum(tensor, differences).boxed_local().await {
+    /// The tensor as the sum of the earlier one and the difference. Returns the request if the tensor itself must be
+    /// read.
+    ///
+    /// # Errors
+    /// Those of finding the tensor, and of converting it.
+    #[inline(never)]
+    pub(super) fn by_difference<'a>(
+        self: &'a Rc<Self>,
+        name: &'a str,
+        request: TensorRequest<BufferOf<S>>,
+        observer: Rc<dyn Progress>,
+    ) -> LocalBoxFuture<'a, Result<LoadedOr<BufferOf<S>>>> {
+        let load = async move {
+            if request.rows.is_some() {
+                return Ok(Err(request));
+            }
+            let tensor = self.find(name).await?;
+            match self.summed(&tensor).await {
+                Some(loaded) => {
+                    report_all(&tensor, &*observer);
+                    let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
+                    self.in_form(loaded, form)?.placed(request.into).map(Ok)
+                }
+                None => Ok(Err(request)),
+            }
+        };
+        load.boxed_local()
+    }
+
+    /// A tensor as the sum of the earlier one and the difference, unless it must be read itself.
+    async fn summed(self: &Rc<Self>, tensor: &Arc<Tensor>) -> Option<Loaded<BufferOf<S>>> {
+        let (buffer, verified) = match self.sum(tensor, self.differences()?).await {
             Ok(sum) => sum?,
             Err(error) => {
                 self.related.has_failed.set(true);
@@ -90,26 +132,40 @@ impl<S: ModelSource> Loader<S> {
         if !pinned.is_none_or(|pinned| digest_of_buffer(&buffer, *pinned).is_ok_and(|digest| digest == *pinned)) {
             return None; // the error is that of the tensor itself
         }
-        report_all(tensor, observer);
         Some(loaded(tensor, buffer, pinned.map_or(verified, |pinned| pinned.algorithm())))
     }
 
-    /// If tensors have differences whose bases are at hand, streams all of these tensors. Otherwise returns what it was
-    /// given.
-    pub(super) async fn stream_by_difference(
+    /// Streams tensors: those with differences whose bases are at hand first, unless an order is given.
+    ///
+    /// # Errors
+    /// Those of [`Loader::stream`].
+    #[inline(never)]
+    pub(super) fn stream_by_difference<'a>(
+        self: &'a Rc<Self>,
+        tensors: Vec<Arc<Tensor>>,
+        form: Form<'a>,
+        call: Call,
+    ) -> LocalBoxFuture<'a, Result<LoadedStream<S>>> {
+        let streamed = async move {
+            let (summed, rest, call) = self.split_tensors(tensors, form, call).await;
+            let rest = self.stream(rest, form, call).await?;
+            Ok(stream::iter(summed).flatten().chain(rest).boxed_local())
+        };
+        streamed.boxed_local()
+    }
+
+    async fn split_tensors(
         self: &Rc<Self>,
         tensors: Vec<Arc<Tensor>>,
         form: Form<'_>,
         call: Call,
-    ) -> Result<(Option<LocalBoxStream<'static, Result<Loaded<BufferOf<S>>>>>, Vec<Arc<Tensor>>, Call)> {
-        let Some(first) = tensors.first() else { return Ok((None, tensors, call)) };
-        self.file_of(first)?.source.host().load_code(Code::Extras).await?;
+    ) -> (Option<LoadedStream<S>>, Vec<Arc<Tensor>>, Call) {
         let mut is_difference = Vec::with_capacity(tensors.len());
         for tensor in &tensors {
-            is_difference.push(self.has_base(tensor).boxed_local().await);
+            is_difference.push(self.has_base(tensor).await);
         }
         if !is_difference.contains(&true) {
-            return Ok((None, tensors, call));
+            return (None, tensors, call);
         }
         let (mut one_by_one, mut rest) = (Vec::new(), Vec::new());
         for (tensor, is_difference) in tensors.into_iter().zip(is_difference) {
@@ -125,7 +181,7 @@ impl<S: ModelSource> Loader<S> {
         });
         let loads = loads.buffered(self.options.concurrency);
         // Digests of whole files cannot be compared: each tensor has a digest of its own.
-        Ok((Some(loads.boxed_local()), rest, Call { whole: None, ..call }))
+        (Some(loads.boxed_local()), rest, Call { whole: None, ..call })
     }
 
     /// Whether a tensor has a difference whose base is at hand.

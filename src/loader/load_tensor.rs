@@ -30,11 +30,12 @@ impl<S: ModelSource> Loader<S> {
         request: TensorRequest<BufferOf<S>>,
         mut observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
-        if self.differences().is_some() && request.rows.is_none() {
-            let tensor = self.find(name).await?;
-            if let Some(loaded) = self.by_difference(&tensor, &*observer).await {
-                let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
-                return self.in_form(loaded, form)?.placed(request.into);
+        let mut request = request;
+        if self.has_differences() {
+            self.load_difference_code().await?;
+            match self.by_difference(name, request, Rc::clone(&observer)).await? {
+                Ok(loaded) => return Ok(loaded),
+                Err(unchanged) => request = unchanged,
             }
         }
         let TensorRequest { rows, into, dtype, is_dense } = &request;
@@ -79,7 +80,7 @@ impl<S: ModelSource> Loader<S> {
     }
 
     /// Changes a prefetched tensor as it was requested.
-    fn in_form(&self, prefetched: Loaded<BufferOf<S>>, form: Form<'_>) -> Result<Loaded<BufferOf<S>>> {
+    pub(super) fn in_form(&self, prefetched: Loaded<BufferOf<S>>, form: Form<'_>) -> Result<Loaded<BufferOf<S>>> {
         let planned = self.plan(Arc::clone(&prefetched.tensor), None, None, form)?;
         match (planned.expansion, planned.conversion) {
             (Some(expansion), _) => {

@@ -65,7 +65,7 @@ use crate::window::{Stop, Window};
 use differences::RelatedFiles;
 use digests::check_whole;
 use futures::channel::oneshot;
-use futures::future::{LocalBoxFuture, WeakShared};
+use futures::future::{Either, LocalBoxFuture, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use prefetch_progress::PrefetchProgress;
 use schedule::batch::Call;
@@ -363,11 +363,12 @@ impl<S: ModelSource> Loader<S> {
             Some(names) => self.find_all(names).await?,
         };
         let form = Form { dtype: dtype.as_ref(), is_dense };
-        let (mut call, mut tensors, mut summed) = (Call { whole, order, ..self.call(observer) }, tensors, None);
-        if self.differences().is_some() {
-            (summed, tensors, call) = self.stream_by_difference(tensors, form, call).await?;
+        let call = Call { whole, order, ..self.call(observer) };
+        if self.has_differences() {
+            self.load_difference_code().await?;
+            return self.stream_by_difference(tensors, form, call).await.map(Either::Left);
         }
-        Ok(stream::iter(summed).flatten().chain(self.stream(tensors, form, call).await?))
+        Ok(Either::Right(self.stream(tensors, form, call).await?))
     }
 
     async fn find_all(&self, names: Vec<String>) -> Result<Vec<Arc<Tensor>>> {

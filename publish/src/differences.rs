@@ -28,7 +28,7 @@ use weightstream::internals::publication::{BEFORE, DIFFERENCES, KEY, MAX_STEPS, 
 use weightstream::internals::write::{Compression, ConvertOptions, check_cancelled, convert_with};
 
 /// The extension of the file: that of zTensor.
-pub(super) const EXTENSION: &str = "zt";
+const EXTENSION: &str = "zt";
 
 /// The name of the file of a difference that is not compressed yet, in the temporary folder.
 const RAW: &str = "differences.safetensors";
@@ -94,7 +94,7 @@ pub(super) fn publish(
     if chosen.len() < all.len() {
         compress(&mut data, &changes, &chosen, &raw, &small, progress)?;
     }
-    let document = writer.send_differences(&small)?;
+    let document = writer.send_differences(&small, EXTENSION)?;
     let chosen: Vec<_> = chosen.iter().filter_map(|at| changes.get(*at)).collect();
     let stated = stated(&document, &chosen, previous, writer.destination)?;
     Ok(Some(Published { document, stated }))

@@ -1,7 +1,6 @@
 //! Converts and sends the files of tensors: the next one is converted while earlier ones are sent.
 
 use super::destination::Destination;
-use super::differences;
 use super::entry::Document;
 use super::inspect;
 use super::owned::Owned;
@@ -162,10 +161,10 @@ impl<'a> FileWriter<'a> {
     }
 
     /// Sends a file with differences to the previous revision, unless it exists.
-    pub(super) fn send_differences(&mut self, file: &Path) -> Result<Document> {
+    pub(super) fn send_differences(&mut self, file: &Path, file_extension: &str) -> Result<Document> {
         let Destination { store, runtime, entry, extension, .. } = self.destination;
         let sha256 = inspect::sha256_of(file)?;
-        let name = content_name(Path::new(entry), extension, &sha256, differences::EXTENSION)?;
+        let name = content_name(Path::new(entry), extension, &sha256, file_extension)?;
         self.destination.refuse_input(&name, self.sources.input)?;
         let (path, may_replace) = (self.destination.key_of(&name)?, self.owned.may_replace(&name));
         let byte_length = std::fs::metadata(file)?.len();

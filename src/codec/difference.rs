@@ -2,8 +2,8 @@
 //! both directions are small numbers. The bits of floats are ordered like the floats, so that floats that are close to
 //! each other differ little.
 
-/// Replaces each element of `base`, of `width` bytes, by the one to which the encoded difference leads. Returns false if
-/// the lengths differ, or for elements of a width that has no differences.
+/// Replaces each element of `base`, of `width` bytes, by the one to which the encoded difference leads. Returns false
+/// if the lengths differ, or for elements of a width that has no differences.
 pub fn apply(base: &mut [u8], difference: &[u8], width: u64) -> bool {
     if base.len() != difference.len() {
         return false;

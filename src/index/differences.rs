@@ -11,8 +11,8 @@
 //! `file` is a zTensor file with one tensor of unsigned integers for each tensor, as wide as its elements: the elements
 //! of the new revision minus those of the base, as integers, zigzag-encoded. `base` is the file that contains the
 //! tensor of the same name, and the SHA-256 of that tensor's dense bytes; `sha256` is that of the result. `bases` are
-//! the SHA-256 of the files. `before` may have the differences of the previous revision to the one before it, in the same
-//! form, for clients that have that one.
+//! the SHA-256 of the files. `before` may have the differences of the previous revision to the one before it, in the
+//! same form, for clients that have that one.
 
 use super::{Part, part_path};
 use crate::digest::{Digest, from_hex};

@@ -29,18 +29,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The tensors of a revision that was loaded earlier.
-pub trait PreviousTensors: std::fmt::Debug {
-    /// Whether there is a tensor with this name.
-    fn has(&self, name: &str) -> bool;
-
-    /// The dense bytes of a tensor.
-    ///
-    /// # Errors
-    /// `NOT_FOUND` if there is no tensor with this name, or if it has several components; errors of reading it.
-    fn dense(&self, name: &str) -> Result<Vec<u8>>;
-}
-
 /// The number of bytes that are added at once.
 const STEP_BYTES: u64 = 64 << 10;
 

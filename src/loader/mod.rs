@@ -15,6 +15,7 @@ mod options;
 mod pieces;
 mod prefetch;
 mod prefetch_progress;
+mod previous;
 mod remote_file;
 mod request;
 #[cfg(feature = "safetensors")]
@@ -32,11 +33,11 @@ mod verify;
 mod whole_files;
 
 pub use crate::pipeline::LoadedComponent;
-pub use differences::PreviousTensors;
 pub use digests::Digests;
 pub use loaded::Loaded;
 pub use options::Options;
 pub use pieces::PieceReader;
+pub use previous::PreviousTensors;
 pub use remote_file::{FileReader, RemoteFile};
 pub use request::{Order, TensorRequest, TensorsRequest};
 #[cfg(feature = "safetensors")]

@@ -1,8 +1,8 @@
 //! Options of a loader.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::differences::PreviousTensors;
 use crate::loader::digests::Digests;
+use crate::loader::previous::PreviousTensors;
 use crate::loader::signed_digests::SignedDigests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::RetryPolicy;

@@ -61,7 +61,8 @@ fn two_revisions(folder: &Folder, first: &[f32], second: &[f32]) -> Value {
     crate::published::stated(Path::new(&entry))
 }
 
-/// Serves the published files that `serves` accepts, and may change, and loads all tensors with the first revision at hand. Returns the bytes that were sent.
+/// Serves the published files that `serves` accepts, which it may change, and loads all tensors with another model as
+/// the previous revision. Returns the number of bytes that were sent.
 fn load(folder: &Folder, previous: Option<&str>, serves: impl Fn(&str, &mut Vec<u8>) -> bool) -> u64 {
     let server = Server::start();
     for (name, mut bytes) in files(&folder.path("out")) {

@@ -61,11 +61,12 @@ impl<S: ModelSource> Loader<S> {
         publication.is_some_and(|publication| publication.differences().is_some())
     }
 
-    /// Loads the code of the other functions. They are boxed, because it is deferred.
-    pub(super) async fn load_difference_code(&self) -> Result<()> {
+    /// Loads the code of the other functions. They are boxed, because it is deferred. Returns false if it cannot be
+    /// loaded: tensors are then read themselves.
+    pub(super) async fn load_difference_code(&self) -> bool {
         match self.shards.first() {
-            Some(shard) => shard.file.source.host().load_code(Code::Extras).await,
-            None => Ok(()),
+            Some(shard) => shard.file.source.host().load_code(Code::Extras).await.is_ok(),
+            None => true,
         }
     }
 

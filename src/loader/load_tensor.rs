@@ -31,8 +31,8 @@ impl<S: ModelSource> Loader<S> {
         mut observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let mut request = request;
-        if self.has_differences() {
-            self.load_difference_code().await?;
+        let is_prefetched = self.prefetched.borrow().contains_key(name);
+        if !is_prefetched && self.has_differences() && self.load_difference_code().await {
             match self.by_difference(name, request, Rc::clone(&observer)).await? {
                 Ok(loaded) => return Ok(loaded),
                 Err(unchanged) => request = unchanged,

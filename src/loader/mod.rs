@@ -365,8 +365,7 @@ impl<S: ModelSource> Loader<S> {
         };
         let form = Form { dtype: dtype.as_ref(), is_dense };
         let call = Call { whole, order, ..self.call(observer) };
-        if self.has_differences() {
-            self.load_difference_code().await?;
+        if self.has_differences() && self.load_difference_code().await {
             return self.stream_by_difference(tensors, form, call).await.map(Either::Left);
         }
         Ok(Either::Right(self.stream(tensors, form, call).await?))

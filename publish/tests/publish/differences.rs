@@ -61,15 +61,21 @@ fn two_revisions(folder: &Folder, first: &[f32], second: &[f32]) -> Value {
     crate::published::stated(Path::new(&entry))
 }
 
-/// Serves the published files that `serves` accepts, which it may change, and loads all tensors with another model as
-/// the previous revision. Returns the number of bytes that were sent.
-fn load(folder: &Folder, previous: Option<&str>, serves: impl Fn(&str, &mut Vec<u8>) -> bool) -> u64 {
+/// A server of the published files that `serves` accepts, which it may change.
+fn serve(folder: &Folder, serves: impl Fn(&str, &mut Vec<u8>) -> bool) -> Server {
     let server = Server::start();
     for (name, mut bytes) in files(&folder.path("out")) {
         if serves(&name, &mut bytes) {
             server.put(&format!("/m/{name}"), &bytes);
         }
     }
+    server
+}
+
+/// Loads all tensors from such a server, with another model as the previous revision. Returns the number of bytes that
+/// were sent.
+fn load(folder: &Folder, previous: Option<&str>, serves: impl Fn(&str, &mut Vec<u8>) -> bool) -> u64 {
+    let server = serve(folder, serves);
     let options = OpenOptions::new();
     let options = match previous {
         Some(previous) => options.previous(folder.path(previous)).unwrap(),
@@ -132,6 +138,23 @@ fn a_missing_or_wrong_base_and_a_damaged_difference_fall_back_to_the_tensor() {
     };
     assert!(load(&folder, Some("v1.safetensors"), damage) > full);
     load(&folder, Some("v1.safetensors"), |file, _| file != name);
+}
+
+#[test]
+fn what_was_prefetched_is_not_downloaded_as_a_difference_too() {
+    let folder = Folder::new();
+    let first = weights();
+    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3));
+    let name = stated["differences"]["file"].as_str().unwrap();
+    let server = serve(&folder, |_, _| true);
+    let options = OpenOptions::new().previous(folder.path("v1.safetensors")).unwrap();
+    let model = options.open_blocking(server.url("/m/model.zt.index.json")).unwrap();
+    let requested = || server.requests().iter().any(|request| request.path.contains(name));
+    model.prefetch(["b.f32"]);
+    model.load("b.f32").unwrap();
+    assert!(!requested());
+    model.load("a.bf16").unwrap();
+    assert!(requested());
 }
 
 #[test]

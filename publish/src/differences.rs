@@ -64,6 +64,9 @@ pub(super) fn publish(
     previous: &Previous,
     progress: &(dyn Progress + Sync),
 ) -> Result<Option<Published>> {
+    let entry = previous.read_entry(writer.destination)?;
+    let publication = Publication::of_entry(&entry)?.unwrap_or_default();
+    let digests: HashMap<_, _> = publication.files().map(|(name, _, digest)| (name, digest.to_string())).collect();
     let raw = writer.temporary_path(RAW);
     let mut data = BufWriter::new(tempfile::tempfile()?);
     let mut changes = Vec::new();
@@ -72,7 +75,9 @@ pub(super) fn publish(
         let new = open(writer.destination, &record.name)?;
         for tensor in new.tensors() {
             check_cancelled(progress)?;
-            let Some(base_file) = previous.file_of(tensor) else { continue };
+            // A client finds a file in its cache by the digest.
+            let base_file = previous.file_of(tensor).filter(|file| digests.contains_key(file.as_str()));
+            let Some(base_file) = base_file else { continue };
             if let Some((change, bytes)) = bases.change(&new, tensor, &base_file)? {
                 data.write_all(&bytes)?;
                 changes.push(change);
@@ -96,15 +101,13 @@ pub(super) fn publish(
     }
     let document = writer.send_differences(&small, EXTENSION)?;
     let chosen: Vec<_> = chosen.iter().filter_map(|at| changes.get(*at)).collect();
-    let stated = stated(&document, &chosen, previous, writer.destination)?;
+    let stated = stated(&document, &chosen, &digests, &entry);
     Ok(Some(Published { document, stated }))
 }
 
-/// What the entry states: see the library's `index::differences`.
-fn stated(document: &Document, chosen: &[&Change], previous: &Previous, destination: &Destination) -> Result<Value> {
-    let entry = previous.read_entry(destination)?;
-    let publication = Publication::of_entry(&entry)?.unwrap_or_default();
-    let digests: HashMap<_, _> = publication.files().map(|(name, _, digest)| (name, digest.to_string())).collect();
+/// What the entry states: see the library's `index::differences`. `digests` are those of the files of the previous
+/// revision, whose entry is `entry`.
+fn stated(document: &Document, chosen: &[&Change], digests: &HashMap<&str, String>, entry: &[u8]) -> Value {
     let mut bases = BTreeMap::new();
     let mut tensors = Map::new();
     for Change { name, base_file, base, result, .. } in chosen {
@@ -114,13 +117,13 @@ fn stated(document: &Document, chosen: &[&Change], previous: &Previous, destinat
     }
     let Document { name, byte_length, sha256 } = document;
     let mut stated = json!({ "file": name, "size": byte_length, "sha256": sha256, "bases": bases, "tensors": tensors });
-    let entry: Value = serde_json::from_slice(&entry).unwrap_or_default(); // it was parsed above
+    let entry: Value = serde_json::from_slice(entry).unwrap_or_default(); // it was parsed before
     if let Some(before) = entry.get(KEY).and_then(|key| key.get(DIFFERENCES)) {
         let mut before = before.clone();
         limit(&mut before, MAX_STEPS - 1);
         stated.as_object_mut().map(|stated| stated.insert(BEFORE.to_owned(), before));
     }
-    Ok(stated)
+    stated
 }
 
 /// Removes the differences that go back more than so many revisions.

@@ -243,9 +243,15 @@ fn compare_revisions(
     let copies = copies::find(destination, records, previous, progress)?;
     let copies = Some(copies).filter(|copies| !copies.is_empty()).map(|copies| (COPIES, copies.into()));
     let mut revision = Revision { stated: copies.into_iter().collect(), differences: None };
-    if let Some(published) = differences::publish(writer, records, previous, progress)? {
-        revision.stated.push((DIFFERENCES, published.stated));
-        revision.differences = Some(published.document);
+    match differences::publish(writer, records, previous, progress) {
+        Ok(Some(published)) => {
+            revision.stated.push((DIFFERENCES, published.stated));
+            revision.differences = Some(published.document);
+        }
+        Ok(None) => {}
+        Err(error) if progress.is_cancelled() => return Err(error),
+        // The model is complete without them.
+        Err(error) => warnings.push(format!("the differences to the previous revision are not published: {error}")),
     }
     Ok(revision)
 }

@@ -151,7 +151,7 @@ impl<S: ModelSource> Loader<S> {
         Ok(())
     }
 
-    async fn load_planned(
+    pub(super) async fn load_planned(
         self: &Rc<Self>,
         planned: PlannedTensor<BufferOf<S>>,
         observer: Rc<dyn Progress>,

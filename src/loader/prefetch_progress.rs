@@ -69,8 +69,19 @@ pub(super) fn report(tensor: &Tensor, part: Range<u64>, observer: &dyn Progress)
 }
 
 /// The number of bytes of a tensor in its file.
-fn stored_bytes(tensor: &Tensor) -> u64 {
+pub(super) fn stored_bytes(tensor: &Tensor) -> u64 {
     tensor.components.iter().fold(0, |sum, component| sum + (component.range.end - component.range.start))
+}
+
+/// The progress of a part of a load, whose number of bytes is reported for the whole load.
+pub(super) struct Partial(pub(super) Rc<dyn Progress>);
+
+impl Progress for Partial {
+    fn expects(&self, _total_bytes: u64) {}
+
+    fn arrived(&self, arrived: BytesArrived<'_>) {
+        self.0.arrived(arrived);
+    }
 }
 
 /// The progress of a load that starts again after prefetching has failed: bytes that were reported are not reported

@@ -1,0 +1,122 @@
+//! Tensors of a published model as differences to those of the previous revision, where these are at hand: in the cache
+//! of a browser, or natively in a folder.
+//!
+//! Whole tensors are computed so; rows, pieces and views read the tensor itself. The result is compared with its digest
+//! before it is returned. If anything is missing or wrong, the tensor itself is read.
+
+mod related;
+mod stream;
+mod sum;
+
+pub(super) use related::RelatedFiles;
+
+use crate::algorithm::Algorithm;
+use crate::deferred::Code;
+use crate::error::{ErrorKind, Result};
+use crate::index::differences::Differences;
+use crate::index::{Layout, Tensor};
+use crate::loader::prefetch_progress::report_all;
+use crate::loader::schedule::planned::Form;
+use crate::loader::{Loaded, LoadedComponent, Loader, TensorRequest};
+use crate::progress::Progress;
+use crate::source::{BufferOf, ModelSource};
+use futures::future::{FutureExt, LocalBoxFuture};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A tensor, or the request that must be fulfilled in another way.
+type LoadedOr<B> = std::result::Result<Loaded<B>, TensorRequest<B>>;
+
+impl<S: ModelSource> Loader<S> {
+    /// Whether the model states differences to its previous revision.
+    pub(super) fn has_differences(&self) -> bool {
+        let publication = self.assembly.manifest.as_ref().and_then(|manifest| manifest.publication.as_ref());
+        publication.is_some_and(|publication| publication.differences().is_some())
+    }
+
+    /// Loads the code of the other functions. They are boxed, because it is deferred. Returns false if it cannot be
+    /// loaded: tensors are then read themselves.
+    pub(super) async fn load_difference_code(&self) -> bool {
+        match self.shards.first() {
+            Some(shard) => shard.file.source.host().load_code(Code::Extras).await.is_ok(),
+            None => true,
+        }
+    }
+
+    /// The differences to the previous revision, if they may be used. A signed or pinned file is read itself.
+    fn differences(&self) -> Option<&Differences> {
+        let is_bound_to_files = self.options.signature.is_some() || !self.options.digests.files.is_empty();
+        let differences = self.assembly.manifest.as_ref()?.publication.as_ref()?.differences()?;
+        (!is_bound_to_files && self.related.are_usable()).then_some(differences)
+    }
+
+    /// The tensor as the sum of the earlier one and the difference. Returns the request if the tensor itself must be
+    /// read.
+    ///
+    /// # Errors
+    /// Those of finding the tensor, and of a request that cannot be fulfilled.
+    #[inline(never)]
+    pub(super) fn by_difference<'a>(
+        self: &'a Rc<Self>,
+        name: &'a str,
+        request: TensorRequest<BufferOf<S>>,
+        observer: Rc<dyn Progress>,
+    ) -> LocalBoxFuture<'a, Result<LoadedOr<BufferOf<S>>>> {
+        let load = async move {
+            if request.rows.is_some() {
+                return Ok(Err(request));
+            }
+            let tensor = self.find(name).await?;
+            let TensorRequest { into, dtype, is_dense, .. } = request;
+            let form = Form { dtype: dtype.as_ref(), is_dense };
+            let into = self.plan(Arc::clone(&tensor), None, into, form)?.into; // before anything is downloaded
+            let _goes_first = self.priority.demand();
+            match self.summed(&tensor).await {
+                Some(loaded) => {
+                    report_all(&tensor, &*observer);
+                    self.in_form(loaded, form)?.placed(into).map(Ok)
+                }
+                None => Ok(Err(TensorRequest { rows: None, into, dtype, is_dense })),
+            }
+        };
+        load.boxed_local()
+    }
+
+    /// A tensor as the sum of the earlier one and the difference, unless it must be read itself.
+    async fn summed(self: &Rc<Self>, tensor: &Arc<Tensor>) -> Option<Loaded<BufferOf<S>>> {
+        let (buffer, verified) = match self.sum(tensor, self.differences()?).await {
+            Ok(sum) => sum?,
+            Err(error) => {
+                // The next tensor would have the same error, unless it was one of the connection.
+                if !error.is_transient && error.kind != ErrorKind::Limit {
+                    self.related.disable();
+                }
+                let what = format!("the difference of \"{}\" is not used: {error}", tensor.name);
+                self.late_warnings.borrow_mut().push((tensor.shard, what));
+                return None;
+            }
+        };
+        let verified = match self.pinned.get(&tensor.name) {
+            None => verified,
+            Some(pinned) if sum::digest_of_buffer(&buffer, *pinned).is_ok_and(|digest| digest == *pinned) => {
+                pinned.algorithm()
+            }
+            Some(_) => return None, // the error is that of the tensor itself
+        };
+        Some(loaded(tensor, buffer, verified))
+    }
+}
+
+fn loaded<B>(tensor: &Arc<Tensor>, buffer: B, verified: Algorithm) -> Loaded<B> {
+    let dtype = tensor.dtype.clone();
+    let component =
+        tensor.components.first().map(|data| LoadedComponent { role: data.role.clone(), dtype: dtype.clone(), buffer });
+    Loaded {
+        tensor: Arc::clone(tensor),
+        dtype,
+        layout: Layout::Dense,
+        shape: tensor.shape.to_vec(),
+        components: component.into_iter().collect(),
+        verified: Some(verified),
+    }
+}

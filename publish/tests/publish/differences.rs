@@ -5,11 +5,12 @@ use crate::published::{files, options, publish};
 use crate::server::Server;
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use weightstream::blocking::Model;
 use weightstream::internals::format::ztensor;
 use weightstream::internals::native::Reader;
 use weightstream::internals::write::Compression;
-use weightstream::{OpenOptions, StreamRequest};
+use weightstream::{Dtype, LoadRequest, OpenOptions, StreamRequest};
 use weightstream_publish::PublishOptions;
 
 const ELEMENTS: usize = 512 << 10;
@@ -166,4 +167,139 @@ fn a_tensor_that_does_not_become_smaller_has_no_difference() {
     let stated = two_revisions(&folder, &first, &second);
     let differences = stated["differences"]["tensors"].as_object().map(|tensors| tensors.keys().collect::<Vec<_>>());
     assert!(differences.clone().is_none_or(|names| names == ["c.fixed"]), "{differences:?}");
+}
+
+/// Publishes two revisions with small changes, and serves them with another entry. Returns the server, the folder and
+/// the name of the file of differences.
+fn with_entry(change: impl Fn(&mut Value)) -> (Folder, Server, String) {
+    let folder = Folder::new();
+    let first = weights();
+    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3));
+    let server = serve(&folder, |name, bytes| {
+        if name == "model.zt.index.json" {
+            let mut document: Value = serde_json::from_slice(bytes).unwrap();
+            change(&mut document["weightstream"]);
+            *bytes = document.to_string().into_bytes();
+        }
+        true
+    });
+    (folder, server, stated["differences"]["file"].as_str().unwrap().to_owned())
+}
+
+fn open_with_previous(folder: &Folder, server: &Server, options: OpenOptions) -> Model {
+    let options = options.previous(folder.path("v1.safetensors")).unwrap();
+    options.open_blocking(server.url("/m/model.zt.index.json")).unwrap()
+}
+
+/// The names of the tensors in the order in which they arrive. Their bytes must be those of the second revision.
+fn names_of(folder: &Folder, model: &Model, request: StreamRequest) -> Vec<String> {
+    let expected = folder.open("v2.safetensors");
+    let tensors = model.stream(request).map(|tensor| {
+        let tensor = tensor.unwrap();
+        assert!(tensor.bytes().unwrap() == expected.tensor_slice(tensor.name()).unwrap(), "{}", tensor.name());
+        tensor.name().to_owned()
+    });
+    tensors.collect()
+}
+
+#[test]
+fn an_entry_that_names_itself_as_the_differences_falls_back_to_the_tensors() {
+    let (folder, server, _) = with_entry(|stated| stated["differences"]["file"] = json!("model.zt.index.json"));
+    let model = open_with_previous(&folder, &server, OpenOptions::new());
+    let mut names = names_of(&folder, &model, StreamRequest::new());
+    names.sort();
+    assert_eq!(names, ["a.bf16", "b.f32", "c.fixed"]);
+}
+
+#[test]
+fn an_entry_without_digests_of_tensors_still_loads_with_a_checksum() {
+    let (folder, server, _) = with_entry(|stated| stated["tensors"] = json!({}));
+    let model = open_with_previous(&folder, &server, OpenOptions::new());
+    assert_eq!(names_of(&folder, &model, StreamRequest::new()).len(), 3);
+}
+
+#[test]
+fn tensors_arrive_in_the_given_order_with_or_without_differences() {
+    let (folder, server, name) = with_entry(|stated| {
+        stated["differences"]["tensors"].as_object_mut().unwrap().remove("b.f32");
+    });
+    let model = open_with_previous(&folder, &server, OpenOptions::new());
+    for order in [["c.fixed", "b.f32", "a.bf16"], ["a.bf16", "c.fixed", "b.f32"], ["b.f32", "a.bf16", "c.fixed"]] {
+        assert_eq!(names_of(&folder, &model, StreamRequest::new().names(order).in_given_order()), order);
+    }
+    assert!(server.requests().iter().any(|request| request.path.contains(&name)));
+}
+
+#[test]
+fn sums_are_converted_like_tensors() {
+    let (folder, server, name) = with_entry(|_| {});
+    let model = open_with_previous(&folder, &server, OpenOptions::new());
+    let load = |model: &Model| model.load(LoadRequest::new("a.bf16").dtype(Dtype::F32)).unwrap();
+    let converted = load(&model);
+    assert!(converted.bytes().unwrap() == load(&Model::open(folder.path("v2.safetensors")).unwrap()).bytes().unwrap());
+    assert!(server.requests().iter().any(|request| request.path.contains(&name)));
+}
+
+#[test]
+fn progress_reports_one_total_and_reaches_it() {
+    for max_memory_bytes in [1, 1 << 30] {
+        let (folder, server, _) = with_entry(|_| {});
+        let options = OpenOptions::new().max_memory_bytes(max_memory_bytes);
+        let model = open_with_previous(&folder, &server, options);
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&reports);
+        let request = StreamRequest::new().on_progress(move |progress| {
+            kept.lock().unwrap().push((progress.loaded, progress.total));
+        });
+        assert_eq!(names_of(&folder, &model, request).len(), 3);
+        let reports = reports.lock().unwrap();
+        let (_, total) = *reports.last().unwrap();
+        assert!(reports.iter().all(|(bytes, of)| *of == total && Some(*bytes) <= total), "{reports:?}");
+        assert_eq!(Some(reports.last().unwrap().0), total);
+    }
+}
+
+#[test]
+fn other_loads_go_on_while_a_stream_waits() {
+    let (folder, server, _) = with_entry(|_| {});
+    let model = open_with_previous(&folder, &server, OpenOptions::new());
+    let mut stream = model.stream(StreamRequest::new());
+    while let Some(tensor) = stream.next() {
+        tensor.unwrap();
+        for name in ["a.bf16", "b.f32", "c.fixed"] {
+            model.load(name).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_previous_revision_without_digests_of_files_has_no_differences() {
+    let folder = Folder::new();
+    let (first, out) = (weights(), folder.path("out"));
+    let entry = publish(&model(&folder, "v1.safetensors", &first), &out, &smallest()).unwrap().entry.unwrap();
+    let mut document: Value = serde_json::from_slice(&std::fs::read(&entry).unwrap()).unwrap();
+    document["weightstream"]["files"] = json!({});
+    std::fs::write(&entry, document.to_string()).unwrap();
+    let second = model(&folder, "v2.safetensors", &changed(&first, 1e-3));
+    let published = publish(&second, &out, &smallest().with_previous(Some(entry))).unwrap();
+    assert_eq!(published.difference_bytes, None);
+    let entry = published.entry.unwrap();
+    assert_eq!(crate::published::stated(Path::new(&entry)).get("differences"), None);
+    Model::open(&entry).unwrap().verify().unwrap();
+}
+
+#[test]
+fn a_damaged_previous_revision_is_a_warning() {
+    let folder = Folder::new();
+    let (first, out) = (weights(), folder.path("out"));
+    let entry = publish(&model(&folder, "v1.safetensors", &first), &out, &smallest()).unwrap().entry.unwrap();
+    for (name, mut bytes) in files(&out).into_iter().filter(|(name, _)| name.ends_with(".zt")) {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(out.join(name), bytes).unwrap();
+    }
+    let second = model(&folder, "v2.safetensors", &changed(&first, 1e-3));
+    let published = publish(&second, &out, &smallest().with_previous(Some(entry))).unwrap();
+    assert!(published.warnings.iter().any(|warning| warning.contains("differences")), "{:?}", published.warnings);
+    Model::open(published.entry.unwrap()).unwrap().verify().unwrap();
 }

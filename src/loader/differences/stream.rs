@@ -1,8 +1,9 @@
 //! Streams the tensors of a model of which some are computed from differences.
 
 use crate::algorithm::Algorithm;
+use crate::digest::Digest;
 use crate::error::Result;
-use crate::index::{ComponentDigest, Tensor};
+use crate::index::{Component, ComponentDigest, DigestedBytes, Tensor};
 use crate::loader::prefetch_progress::{Partial, report, stored_bytes};
 use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::planned::Form;
@@ -42,7 +43,7 @@ impl<S: ModelSource> Loader<S> {
         call: Call,
     ) -> LocalBoxFuture<'a, Result<LoadedStream<S>>> {
         let streamed = async move {
-            let can_omit_files = call.whole.is_none() || tensors.iter().all(|tensor| has_strong_digests(tensor));
+            let can_omit_files = call.whole.is_none() || tensors.iter().all(|tensor| has_digests(tensor));
             let Division { alone, rest } = match can_omit_files {
                 true => self.divide(&tensors, call.order).await,
                 false => Division::default(),
@@ -117,14 +118,19 @@ impl<S: ModelSource> Loader<S> {
     }
 }
 
-fn has_strong_digests(tensor: &Tensor) -> bool {
-    let mut components = tensor.components.iter().filter(|component| !component.range.is_empty());
-    components.all(|component| component.digest.is_some_and(|stated| stated.digest.is_strong()))
+fn has_digests(tensor: &Tensor) -> bool {
+    tensor.components.iter().all(|component| component.range.is_empty() || component.digest.is_some())
 }
 
 /// SHA-256, which verifies sums, if it also verifies the tensors that are read.
 fn sha256_if_all(tensors: &[Arc<Tensor>]) -> Option<Algorithm> {
-    let mut components = tensors.iter().flat_map(|tensor| &tensor.components).filter(|it| !it.range.is_empty());
-    let is_sha256 = |stated: ComponentDigest| stated.digest.algorithm() == Algorithm::Sha256;
-    components.all(|component| component.digest.is_some_and(is_sha256)).then_some(Algorithm::Sha256)
+    let is_sha256 = |digest: Digest| digest.algorithm() == Algorithm::Sha256;
+    let is_verified = |component: &Component| match (component.streams(), component.digest) {
+        (Some(streams), Some(ComponentDigest { over: DigestedBytes::Streams, .. })) => {
+            streams.iter().all(|stream| stream.digest.is_some_and(is_sha256))
+        }
+        (_, stated) => stated.is_some_and(|stated| is_sha256(stated.digest)),
+    };
+    let mut components = tensors.iter().flat_map(|tensor| &tensor.components);
+    components.all(|component| component.range.is_empty() || is_verified(component)).then_some(Algorithm::Sha256)
 }

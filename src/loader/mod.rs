@@ -16,6 +16,7 @@ mod pieces;
 mod prefetch;
 mod prefetch_progress;
 mod previous;
+mod related_files;
 mod remote_file;
 mod request;
 #[cfg(feature = "safetensors")]
@@ -63,12 +64,12 @@ use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
 #[cfg(all(http_client, writes))]
 use crate::window::{Stop, Window};
-use differences::RelatedFiles;
 use digests::check_whole;
 use futures::channel::oneshot;
 use futures::future::{Either, LocalBoxFuture, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use prefetch_progress::PrefetchProgress;
+use related_files::RelatedFiles;
 use schedule::batch::Call;
 use schedule::memory_budget::{MemoryBudget, Permit};
 use schedule::planned::Form;

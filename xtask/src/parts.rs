@@ -115,13 +115,10 @@ pub const PARTS: [Part; 7] = [
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 11] = [
+const MAIN_PATHS: [&str; 8] = [
     "weightstream::index::sparse::<impl ",
     "weightstream::codec::dequantize::decoder_of",
     "weightstream::codec::zstd::check_lengths",
-    "weightstream::loader::differences::<impl weightstream::loader::Loader<S>>::has_differences",
-    "weightstream::loader::differences::<impl weightstream::loader::Loader<S>>::load_difference_code",
-    "weightstream::loader::differences::related::RelatedFiles",
     "weightstream::cache::key::",
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::user_cache::UserCache::new",

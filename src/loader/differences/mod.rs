@@ -8,10 +8,7 @@ mod related;
 mod stream;
 mod sum;
 
-pub(super) use related::RelatedFiles;
-
 use crate::algorithm::Algorithm;
-use crate::deferred::Code;
 use crate::error::{ErrorKind, Result};
 use crate::index::differences::Differences;
 use crate::index::{Layout, Tensor};
@@ -28,26 +25,11 @@ use std::sync::Arc;
 type LoadedOr<B> = std::result::Result<Loaded<B>, TensorRequest<B>>;
 
 impl<S: ModelSource> Loader<S> {
-    /// Whether the model states differences to its previous revision.
-    pub(super) fn has_differences(&self) -> bool {
-        let publication = self.assembly.manifest.as_ref().and_then(|manifest| manifest.publication.as_ref());
-        publication.is_some_and(|publication| publication.differences().is_some())
-    }
-
-    /// Loads the code of the other functions. They are boxed, because it is deferred. Returns false if it cannot be
-    /// loaded: tensors are then read themselves.
-    pub(super) async fn load_difference_code(&self) -> bool {
-        match self.shards.first() {
-            Some(shard) => shard.file.source.host().load_code(Code::Extras).await.is_ok(),
-            None => true,
-        }
-    }
-
     /// The differences to the previous revision, if they may be used. A signed or pinned file is read itself.
     fn differences(&self) -> Option<&Differences> {
         let is_bound_to_files = self.options.signature.is_some() || !self.options.digests.files.is_empty();
         let differences = self.assembly.manifest.as_ref()?.publication.as_ref()?.differences()?;
-        (!is_bound_to_files && self.related.are_usable()).then_some(differences)
+        (!is_bound_to_files && !self.related.is_disabled.get()).then_some(differences)
     }
 
     /// The tensor as the sum of the earlier one and the difference. Returns the request if the tensor itself must be
@@ -89,7 +71,7 @@ impl<S: ModelSource> Loader<S> {
             Err(error) => {
                 // The next tensor would have the same error, unless it was one of the connection.
                 if !error.is_transient && error.kind != ErrorKind::Limit {
-                    self.related.disable();
+                    self.related.is_disabled.set(true);
                 }
                 let what = format!("the difference of \"{}\" is not used: {error}", tensor.name);
                 self.late_warnings.borrow_mut().push((tensor.shard, what));

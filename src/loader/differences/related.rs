@@ -1,4 +1,4 @@
-//! The files that differences need besides those of the model.
+//! Opens the files that differences need besides those of the model.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
@@ -6,38 +6,8 @@ use crate::index::differences::{Difference, Differences};
 use crate::loader::{Loader, Options, Stats};
 use crate::pipeline::Pool;
 use crate::source::{BufferOf, ModelSource};
-use futures::future::{FutureExt, LocalBoxFuture, Shared};
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use futures::future::FutureExt;
 use std::rc::Rc;
-
-/// A file that is being opened, or was; `None` for a file of the previous revision that is not at hand. All calls that
-/// need it continue this, so that none waits for one that does not continue.
-type Opening<S> = Shared<LocalBoxFuture<'static, Result<Option<Rc<Loader<S>>>>>>;
-
-/// The files that differences need besides those of the model.
-pub(in crate::loader) struct RelatedFiles<S: ModelSource> {
-    /// By path.
-    open: RefCell<HashMap<String, Opening<S>>>,
-    /// Whether a difference did not lead to the stated tensor. The others are then not used.
-    is_disabled: Cell<bool>,
-}
-
-impl<S: ModelSource> Default for RelatedFiles<S> {
-    fn default() -> Self {
-        RelatedFiles { open: RefCell::default(), is_disabled: Cell::new(false) }
-    }
-}
-
-impl<S: ModelSource> RelatedFiles<S> {
-    pub(super) fn are_usable(&self) -> bool {
-        !self.is_disabled.get()
-    }
-
-    pub(super) fn disable(&self) {
-        self.is_disabled.set(true);
-    }
-}
 
 impl<S: ModelSource> Loader<S> {
     /// The file of the previous revision with a tensor, if all of it is cached.

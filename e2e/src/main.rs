@@ -86,6 +86,8 @@ enum Task {
     Parity,
     /// Test runtimes with weights from the package in two browsers.
     Runtimes,
+    /// Measure what clients with the previous revision download after changes of all weights.
+    Revisions,
     /// Run an app in Rust with a cache and workers in three browsers.
     RustApp,
     /// Write a screenshot of the demo page after a race.
@@ -151,6 +153,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Package { only } => package_test::run(project, only),
         Task::Page => page_test::run(project),
         Task::Parity => parity::run(project),
+        Task::Revisions => cache_test::revisions::run(project),
         Task::RustApp => rust_app_test::run(project),
         Task::Runtimes => runtime_test::run(project),
         Task::Screenshot { dark, phone, whole, out } => {

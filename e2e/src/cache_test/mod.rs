@@ -30,6 +30,7 @@ mod credentials;
 mod engines;
 mod naming;
 pub mod pages;
+pub mod revisions;
 mod user_cache;
 mod workers;
 

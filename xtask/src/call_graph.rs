@@ -42,6 +42,14 @@ struct Function {
     is_data: bool,
 }
 
+impl Function {
+    /// Whether it is so short that the compiler may have merged it with one of another name.
+    fn may_be_merged(&self) -> bool {
+        let is_closure = self.name.rsplit("::").take(2).any(|segment| segment == CLOSURE);
+        !self.is_data && self.code.len() <= if is_closure { MAX_EQUAL_CLOSURE_BYTES } else { MAX_EQUAL_BYTES }
+    }
+}
+
 impl<'a> CallGraph<'a> {
     pub fn read(module: &'a [u8]) -> Result<Self> {
         let mut graph =
@@ -150,15 +158,7 @@ impl<'a> CallGraph<'a> {
     /// call, and all that its own functions call or have the addresses of, unless `part_of` tells another part; also
     /// what functions call that `part_of` puts into the main part.
     pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
-        let max_equal = |function: &Function| match function.name.rsplit("::").take(2).any(|segment| segment == CLOSURE)
-        {
-            true => MAX_EQUAL_CLOSURE_BYTES,
-            false => MAX_EQUAL_BYTES,
-        };
-        let part_of = |function: &Function| match function.code.len() <= max_equal(function) && !function.is_data {
-            true => None,
-            false => part_of(&function.name),
-        };
+        let part_of = |function: &Function| if function.may_be_merged() { None } else { part_of(&function.name) };
         let fixed: Vec<_> = self.functions.iter().map(part_of).collect();
         let fixed_in = |part: usize| {
             (0..)

@@ -159,6 +159,9 @@ impl Models<'_> {
         let (Some(mut bytes), Some(base)) = (dense(new, &tensor.name)?, dense(old, &tensor.name)?) else {
             return Ok(None);
         };
+        if bytes.is_empty() {
+            return Ok(None);
+        }
         let change = Change {
             name: tensor.name.clone(),
             shape: tensor.shape.to_vec(),

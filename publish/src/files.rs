@@ -171,8 +171,8 @@ impl<'a> FileWriter<'a> {
         let sending = upload::send_file(store, &path, file, Kind::Immutable, may_replace);
         if runtime.block_on(sending)? {
             self.sent_bytes += byte_length;
+            self.owned.add(&name);
         }
-        self.owned.add(&name);
         Ok(Document { name, byte_length, sha256: sha256.to_string() })
     }
 

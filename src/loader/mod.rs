@@ -185,6 +185,7 @@ impl<S: ModelSource> Loader<S> {
             check_whole(&file, digest).await.map_err(|e| e.in_file(file.source.name()))?;
         }
         let pinned = Rc::new(options.digests.tensors.clone());
+        let related = RelatedFiles::of(file, assembly.manifest.as_ref());
         let prefetch_budget = MemoryBudget::new(options.max_memory_bytes);
         Ok(Loader {
             assembly,
@@ -199,7 +200,7 @@ impl<S: ModelSource> Loader<S> {
             pinned,
             verified_by,
             late_warnings,
-            related: RelatedFiles::default(),
+            related,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Reports the progress of a tensor that is being prefetched to the call that waits for it.
 
+use crate::algorithm::Algorithm;
 use crate::index::Tensor;
 use crate::progress::{BytesArrived, Progress};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -73,14 +74,26 @@ pub(super) fn stored_bytes(tensor: &Tensor) -> u64 {
     tensor.components.iter().fold(0, |sum, component| sum + (component.range.end - component.range.start))
 }
 
-/// The progress of a part of a load, whose number of bytes is reported for the whole load.
-pub(super) struct Partial(pub(super) Rc<dyn Progress>);
+/// The progress of a part of a load.
+pub(super) struct Partial {
+    pub(super) observer: Rc<dyn Progress>,
+    /// The number of bytes of the other parts; `None` if another part reports the total.
+    pub(super) other_bytes: Option<u64>,
+}
 
 impl Progress for Partial {
-    fn expects(&self, _total_bytes: u64) {}
+    fn expects(&self, total_bytes: u64) {
+        if let Some(other_bytes) = self.other_bytes {
+            self.observer.expects(total_bytes.saturating_add(other_bytes));
+        }
+    }
 
     fn arrived(&self, arrived: BytesArrived<'_>) {
-        self.0.arrived(arrived);
+        self.observer.arrived(arrived);
+    }
+
+    fn checked(&self, verified_by: Option<Algorithm>) {
+        self.observer.checked(verified_by);
     }
 }
 

@@ -4,36 +4,49 @@
 
 use crate::deferred::Code;
 use crate::error::Result;
+use crate::index::Manifest;
 use crate::loader::Loader;
+use crate::loader::transfer::file::ModelFile;
 use crate::source::ModelSource;
-use futures::future::{LocalBoxFuture, Shared};
+use futures::future::{LocalBoxFuture, WeakShared};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A file that is being opened, or was; `None` for a file of the previous revision that is not at hand. All calls that
-/// need it continue this, so that none waits for one that does not continue.
-pub(super) type Opening<S> = Shared<LocalBoxFuture<'static, Result<Option<Rc<Loader<S>>>>>>;
+/// A file, or `None` for one of the previous revision that is not at hand.
+pub(super) type Opened<S> = Option<Rc<Loader<S>>>;
+
+/// A file that differences need.
+pub(super) enum RelatedFile<S: ModelSource> {
+    /// It is being opened. All calls that need it continue this, so that none waits for one that does not continue.
+    Opening(WeakShared<LocalBoxFuture<'static, Result<Opened<S>>>>),
+    Opened(Opened<S>),
+}
 
 /// The files of one model.
 pub(super) struct RelatedFiles<S: ModelSource> {
+    /// The manifest, to which paths are relative, if it states differences.
+    pub(super) manifest: Option<Rc<ModelFile<S>>>,
     /// By path.
-    pub(super) open: RefCell<HashMap<String, Opening<S>>>,
+    pub(super) open: RefCell<HashMap<String, RelatedFile<S>>>,
     /// Whether a difference did not lead to the stated tensor. The others are then not used.
     pub(super) is_disabled: Cell<bool>,
 }
 
-impl<S: ModelSource> Default for RelatedFiles<S> {
-    fn default() -> Self {
-        RelatedFiles { open: RefCell::default(), is_disabled: Cell::new(false) }
+impl<S: ModelSource> RelatedFiles<S> {
+    /// None is open yet. `file` is that from which the model was opened.
+    pub(super) fn of(file: Rc<ModelFile<S>>, manifest: Option<&Manifest>) -> Self {
+        let publication = manifest.and_then(|manifest| manifest.publication.as_ref());
+        let states_differences = publication.is_some_and(|publication| publication.differences().is_some());
+        let manifest = states_differences.then_some(file);
+        RelatedFiles { manifest, open: RefCell::default(), is_disabled: Cell::new(false) }
     }
 }
 
 impl<S: ModelSource> Loader<S> {
     /// Whether the model states differences to its previous revision.
     pub(super) fn has_differences(&self) -> bool {
-        let publication = self.assembly.manifest.as_ref().and_then(|manifest| manifest.publication.as_ref());
-        publication.is_some_and(|publication| publication.differences().is_some())
+        self.related.manifest.is_some()
     }
 
     /// Loads the code that reads differences. Returns false if it cannot be loaded: tensors are then read themselves.

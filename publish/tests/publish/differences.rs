@@ -10,7 +10,7 @@ use weightstream::blocking::Model;
 use weightstream::internals::format::ztensor;
 use weightstream::internals::native::Reader;
 use weightstream::internals::write::Compression;
-use weightstream::{Dtype, LoadRequest, OpenOptions, StreamRequest};
+use weightstream::{Dtype, ErrorKind, LoadRequest, OpenOptions, StreamRequest};
 use weightstream_publish::PublishOptions;
 
 const ELEMENTS: usize = 256 << 10;
@@ -47,16 +47,20 @@ fn model(folder: &Folder, name: &str, weights: &[f32]) -> Reader {
 }
 
 fn smallest() -> PublishOptions {
+    in_shards(2 << 20)
+}
+
+fn in_shards(max_bytes: u64) -> PublishOptions {
     let convert = options().convert.format(Some(&ztensor::FORMAT)).compression(Compression::Auto);
-    options().with_convert(convert.max_shard_bytes(Some(2 << 20)))
+    options().with_convert(convert.max_shard_bytes(Some(max_bytes)))
 }
 
 /// Publishes two revisions. Returns the entry's key of the second one.
-fn two_revisions(folder: &Folder, first: &[f32], second: &[f32]) -> Value {
+fn two_revisions(folder: &Folder, first: &[f32], second: &[f32], options: &PublishOptions) -> Value {
     let out = folder.path("out");
-    let entry = publish(&model(folder, "v1.safetensors", first), &out, &smallest()).unwrap().entry.unwrap();
+    let entry = publish(&model(folder, "v1.safetensors", first), &out, options).unwrap().entry.unwrap();
     let second = model(folder, "v2.safetensors", second);
-    let entry = publish(&second, &out, &smallest().with_previous(Some(entry))).unwrap().entry.unwrap();
+    let entry = publish(&second, &out, &options.clone().with_previous(Some(entry))).unwrap().entry.unwrap();
     let model = Model::open(&entry).unwrap();
     model.verify().unwrap();
     crate::published::stated(Path::new(&entry))
@@ -109,7 +113,7 @@ fn clients_with_the_previous_revision_download_what_changed() {
     let kinds = [("1e-4", changed(&first, 1e-4), 0.5), ("1e-2", changed(&first, 1e-2), 0.72), ("rows", rows, 0.32)];
     for (name, second, at_most) in kinds {
         let folder = Folder::new();
-        let stated = two_revisions(&folder, &first, &second);
+        let stated = two_revisions(&folder, &first, &second, &smallest());
         assert!(stated["differences"]["tensors"].as_object().unwrap().len() >= 2, "{name}: {stated}");
         let full = load(&folder, None, |_, _| true);
         let changes = load(&folder, Some("v1.safetensors"), |_, _| true);
@@ -123,7 +127,7 @@ fn clients_with_the_previous_revision_download_what_changed() {
 fn a_missing_or_wrong_base_and_a_damaged_difference_fall_back_to_the_tensor() {
     let folder = Folder::new();
     let first = weights();
-    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3));
+    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3), &smallest());
     let name = stated["differences"]["file"].as_str().unwrap().to_owned();
     let full = load(&folder, None, |_, _| true);
     model(&folder, "wrong.safetensors", &changed(&first, 0.5));
@@ -145,7 +149,7 @@ fn a_missing_or_wrong_base_and_a_damaged_difference_fall_back_to_the_tensor() {
 fn what_was_prefetched_is_not_downloaded_as_a_difference_too() {
     let folder = Folder::new();
     let first = weights();
-    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3));
+    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3), &smallest());
     let name = stated["differences"]["file"].as_str().unwrap();
     let server = serve(&folder, |_, _| true);
     let options = OpenOptions::new().previous(folder.path("v1.safetensors")).unwrap();
@@ -164,26 +168,31 @@ fn a_tensor_that_does_not_become_smaller_has_no_difference() {
     let first = weights();
     let mut second = weights();
     second.reverse();
-    let stated = two_revisions(&folder, &first, &second);
+    let stated = two_revisions(&folder, &first, &second, &smallest());
     let differences = stated["differences"]["tensors"].as_object().map(|tensors| tensors.keys().collect::<Vec<_>>());
     assert!(differences.clone().is_none_or(|names| names == ["c.fixed"]), "{differences:?}");
 }
 
 /// Publishes two revisions with small changes, and serves them with another entry. Returns the server, the folder and
 /// the name of the file of differences.
-fn with_entry(change: impl Fn(&mut Value)) -> (Folder, Server, String) {
+fn with_document(change: impl Fn(&mut Value)) -> (Folder, Server, String) {
     let folder = Folder::new();
     let first = weights();
-    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3));
+    let stated = two_revisions(&folder, &first, &changed(&first, 1e-3), &in_shards(1 << 20));
     let server = serve(&folder, |name, bytes| {
         if name == "model.zt.index.json" {
             let mut document: Value = serde_json::from_slice(bytes).unwrap();
-            change(&mut document["weightstream"]);
+            change(&mut document);
             *bytes = document.to_string().into_bytes();
         }
         true
     });
     (folder, server, stated["differences"]["file"].as_str().unwrap().to_owned())
+}
+
+/// Like [`with_document`], for the key of weightstream.
+fn with_entry(change: impl Fn(&mut Value)) -> (Folder, Server, String) {
+    with_document(|document| change(&mut document["weightstream"]))
 }
 
 fn open_with_previous(folder: &Folder, server: &Server, options: OpenOptions) -> Model {
@@ -292,13 +301,34 @@ fn a_damaged_previous_revision_is_a_warning() {
     let folder = Folder::new();
     let (first, out) = (weights(), folder.path("out"));
     let entry = publish(&model(&folder, "v1.safetensors", &first), &out, &smallest()).unwrap().entry.unwrap();
-    for (name, mut bytes) in files(&out).into_iter().filter(|(name, _)| name.ends_with(".zt")) {
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        std::fs::write(out.join(name), bytes).unwrap();
-    }
+    let document: Value = serde_json::from_slice(&std::fs::read(&entry).unwrap()).unwrap();
+    let damaged = out.join(document["weight_map"]["b.f32"].as_str().unwrap());
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(damaged, bytes).unwrap();
     let second = model(&folder, "v2.safetensors", &changed(&first, 1e-3));
     let published = publish(&second, &out, &smallest().with_previous(Some(entry))).unwrap();
     assert!(published.warnings.iter().any(|warning| warning.contains("differences")), "{:?}", published.warnings);
     Model::open(published.entry.unwrap()).unwrap().verify().unwrap();
+}
+
+#[test]
+fn a_file_that_is_read_completely_is_still_compared_as_a_whole() {
+    let wrong = |document: &mut Value, tensor: &str| {
+        let file = document["weight_map"][tensor].as_str().unwrap().to_owned();
+        document["weightstream"]["files"][file]["sha256"] = json!("0".repeat(64));
+    };
+    let (folder, server, name) = with_document(|document| {
+        document["weightstream"]["differences"]["tensors"].as_object_mut().unwrap().remove("b.f32");
+        wrong(document, "b.f32");
+    });
+    let model = open_with_previous(&folder, &server, OpenOptions::new());
+    let error = model.stream(StreamRequest::new()).find_map(Result::err).expect("a digest is wrong");
+    assert_eq!(error.kind, ErrorKind::Checksum, "{error}");
+    assert!(server.requests().iter().any(|request| request.path.contains(&name)));
+    // Of the file with `a.bf16`, nothing is read.
+    let (folder, server, _) = with_document(|document| wrong(document, "a.bf16"));
+    let model = open_with_previous(&folder, &server, OpenOptions::new());
+    assert_eq!(names_of(&folder, &model, StreamRequest::new()).len(), 3);
 }

@@ -16,6 +16,9 @@ const MAX_FRAME_BYTES: u64 = 1 << 20;
 /// The windows of frames whose blocks may have any length, and that the general decoder accepts.
 const WINDOWS: RangeInclusive<u64> = MAX_BLOCK_BYTES as u64..=SMALL_WINDOW_BYTES;
 
+/// The maximum stored length of the blocks of a frame. Blocks that do not compress are longer than what they decode to.
+const MAX_KEPT_BYTES: usize = 2 * MAX_FRAME_BYTES as usize;
+
 /// The start of a frame that is not of an old version.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -113,6 +116,8 @@ impl LiteralFrame {
             }
             _ => None,
         };
+        // Blocks without bytes do not end a frame: there may be any number of them.
+        let count = count.filter(|_| self.blocks.len() + block.len() <= MAX_KEPT_BYTES);
         let left = count.and_then(|count| self.left.checked_sub(count as u64));
         match (count, left.filter(|left| is_last == (*left == 0))) {
             (Some(count), Some(left)) => {

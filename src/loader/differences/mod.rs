@@ -25,11 +25,13 @@ use std::sync::Arc;
 type LoadedOr<B> = std::result::Result<Loaded<B>, TensorRequest<B>>;
 
 impl<S: ModelSource> Loader<S> {
-    /// The differences to the previous revision, if they may be used. A signed or pinned file is read itself.
-    fn differences(&self) -> Option<&Differences> {
+    /// The differences to the previous revision, if they may be used for a tensor. A signed or pinned file is read
+    /// itself, and so is one on another host than the manifest.
+    fn differences(&self, tensor: &Tensor) -> Option<&Differences> {
         let is_bound_to_files = self.options.signature.is_some() || !self.options.digests.files.is_empty();
+        let is_elsewhere = self.shards.get(tensor.shard)?.part.as_ref().is_some_and(|part| part.url.is_some());
         let differences = self.assembly.manifest.as_ref()?.publication.as_ref()?.differences()?;
-        (!is_bound_to_files && !self.related.is_disabled.get()).then_some(differences)
+        (!is_bound_to_files && !is_elsewhere && !self.related.is_disabled.get()).then_some(differences)
     }
 
     /// The tensor as the sum of the earlier one and the difference. Returns the request if the tensor itself must be
@@ -66,7 +68,7 @@ impl<S: ModelSource> Loader<S> {
 
     /// A tensor as the sum of the earlier one and the difference, unless it must be read itself.
     async fn summed(self: &Rc<Self>, tensor: &Arc<Tensor>) -> Option<Loaded<BufferOf<S>>> {
-        let (buffer, verified) = match self.sum(tensor, self.differences()?).await {
+        let (buffer, verified) = match self.sum(tensor, self.differences(tensor)?).await {
             Ok(sum) => sum?,
             Err(error) => {
                 // The next tensor would have the same error, unless it was one of the connection.

@@ -1,8 +1,8 @@
 //! Opens the files that differences need besides those of the model.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Tensor;
 use crate::index::differences::{Difference, Differences};
+use crate::loader::related_files::{Opened, RelatedFile};
 use crate::loader::{Loader, Options, Stats};
 use crate::pipeline::Pool;
 use crate::source::{BufferOf, ModelSource};
@@ -10,63 +10,66 @@ use futures::future::FutureExt;
 use std::rc::Rc;
 
 impl<S: ModelSource> Loader<S> {
-    /// The file of the previous revision with a tensor, if all of it is cached.
-    ///
-    /// # Errors
-    /// Those of opening it.
-    pub(super) async fn held(self: &Rc<Self>, tensor: &Tensor, stated: &Difference) -> Result<Option<Rc<Loader<S>>>> {
+    /// The file of the previous revision with a tensor, if all of it is cached and can be opened.
+    pub(super) async fn held(self: &Rc<Self>, stated: &Difference) -> Option<Rc<Loader<S>>> {
         let file = stated.base_file;
-        self.related(tensor, &stated.base_path, |opener, source| async move {
+        let opened = self.related(&stated.base_path, |opener, source| async move {
             match source.holds(&file).await {
-                true => opener.open(source).await.map(Some),
+                true => Ok(opener.open(source).await.ok()), // each tensor would have the same error
                 false => Ok(None),
             }
-        })
-        .await
+        });
+        opened.await.ok().flatten()
     }
 
     /// The file with the differences.
     ///
     /// # Errors
     /// Those of opening it.
-    pub(super) async fn changes(self: &Rc<Self>, tensor: &Tensor, differences: &Differences) -> Result<Rc<Loader<S>>> {
+    pub(super) async fn changes(self: &Rc<Self>, differences: &Differences) -> Result<Rc<Loader<S>>> {
         let digest = differences.file.digest;
-        let opened = self.related(tensor, &differences.file.path, |opener, source| async move {
+        let opened = self.related(&differences.file.path, |opener, source| async move {
             digest.iter().for_each(|digest| source.expect_whole(digest));
             opener.open(source).await.map(Some)
         });
-        opened.await?.ok_or_else(|| Error::new(ErrorKind::Internal, "the file with the differences was not opened"))
+        opened.await?.ok_or_else(not_opened)
     }
 
     /// Opens a file once. After an error, the next call tries again.
-    async fn related<F>(
-        self: &Rc<Self>,
-        tensor: &Tensor,
-        path: &str,
-        open: impl FnOnce(Opener<S>, S) -> F,
-    ) -> Result<Option<Rc<Loader<S>>>>
+    async fn related<F>(self: &Rc<Self>, path: &str, open: impl FnOnce(Opener<S>, S) -> F) -> Result<Opened<S>>
     where
-        F: Future<Output = Result<Option<Rc<Loader<S>>>>> + 'static,
+        F: Future<Output = Result<Opened<S>>> + 'static,
     {
-        let known = self.related.open.borrow().get(path).cloned();
-        let opening = match known {
+        let running = match self.related.open.borrow().get(path) {
+            Some(RelatedFile::Opened(opened)) => return Ok(opened.clone()),
+            Some(RelatedFile::Opening(opening)) => opening.upgrade(),
+            None => None,
+        };
+        let opening = match running {
             Some(opening) => opening,
             None => {
-                let source = self.file_of(tensor)?.source.part(path)?;
+                let source = self.related.manifest.as_ref().ok_or_else(not_opened)?.source.part(path)?;
                 let Options { concurrency, retry, .. } = self.options;
                 let options = Options { concurrency, retry, ..Options::default() };
                 let opener = Opener { options, stats: Rc::clone(&self.stats), pool: self.pool.clone() };
                 let opening = open(opener, source).boxed_local().shared();
-                self.related.open.borrow_mut().insert(path.to_owned(), opening.clone());
+                let weak = opening.downgrade().ok_or_else(not_opened)?;
+                self.related.open.borrow_mut().insert(path.to_owned(), RelatedFile::Opening(weak));
                 opening
             }
         };
         let opened = opening.await;
-        if opened.is_err() {
-            self.related.open.borrow_mut().remove(path);
+        let mut open = self.related.open.borrow_mut();
+        match &opened {
+            Ok(opened) => drop(open.insert(path.to_owned(), RelatedFile::Opened(opened.clone()))),
+            Err(_) => drop(open.remove(path)),
         }
         opened
     }
+}
+
+fn not_opened() -> Error {
+    Error::new(ErrorKind::Internal, "a file that differences need was not opened")
 }
 
 /// What the loader of a file has in common with that of the model.

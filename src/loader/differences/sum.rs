@@ -24,12 +24,12 @@ type Sum<S> = (BufferOf<S>, Algorithm);
 impl<S: ModelSource> Loader<S> {
     /// Whether a tensor has a difference whose base is at hand.
     pub(super) async fn has_base(self: &Rc<Self>, tensor: &Tensor) -> bool {
-        let mut step = self.differences();
+        let mut step = self.differences(tensor);
         while let Some(differences) = step {
             let Some(stated) = differences.get(&tensor.name) else { return false };
             let is_here = match &self.options.previous {
                 Some(previous) => previous.has(&tensor.name),
-                None => self.held(tensor, stated).await.is_ok_and(|held| held.is_some()),
+                None => self.held(stated).await.is_some(),
             };
             if is_here {
                 return true;
@@ -58,9 +58,8 @@ impl<S: ModelSource> Loader<S> {
             },
             (None, None) => return Ok(None),
         };
-        let changes = self.changes(tensor, differences).await?;
-        let change = changes.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?;
-        let change = change.components.into_iter().next().ok_or_else(unequal)?.buffer;
+        let changes = self.changes(differences).await?;
+        let change = changes.load_like(tensor).await?;
         match add(base, &change, tensor, stated.result) {
             Err(error) if error.kind == ErrorKind::Checksum => {
                 self.reject_wrong(tensor, stated, &changes).await;
@@ -76,8 +75,8 @@ impl<S: ModelSource> Loader<S> {
         let base = self.base(tensor, stated).await;
         let is_intact =
             base.is_none_or(|base| digest_of_buffer(&base, stated.base).is_ok_and(|digest| digest == stated.base));
-        let wrong = match self.held(tensor, stated).await {
-            Ok(Some(base)) if !is_intact => base.shards.first().map(|shard| Rc::clone(&shard.file)),
+        let wrong = match self.held(stated).await {
+            Some(base) if !is_intact => base.shards.first().map(|shard| Rc::clone(&shard.file)),
             _ => changes.shards.first().map(|shard| Rc::clone(&shard.file)),
         };
         wrong.iter().for_each(|file| file.source.reject());
@@ -92,9 +91,17 @@ impl<S: ModelSource> Loader<S> {
             buffer.write(0, &bytes).ok()?;
             return Some(buffer);
         }
-        let loader = self.held(tensor, stated).await.ok()??;
-        let base = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await.ok()?;
-        base.components.into_iter().next().map(|component| component.buffer)
+        self.held(stated).await?.load_like(tensor).await.ok()
+    }
+
+    /// The dense tensor with the same name and length. Nothing is read of another one, which may be of any length.
+    async fn load_like(self: &Rc<Self>, tensor: &Tensor) -> Result<BufferOf<S>> {
+        let found = self.find(&tensor.name).await?;
+        if found.components.len() != 1 || found.byte_length().is_none() || found.byte_length() != tensor.byte_length() {
+            return Err(unequal());
+        }
+        let loaded = self.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?;
+        loaded.components.into_iter().next().map(|component| component.buffer).ok_or_else(unequal)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::loader::transfer::file::ModelFile;
 use crate::source::ModelSource;
 use crate::trust::{Coverage, FilePlan, Sums};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) struct WholeChecks {
     /// What was verified by file, once the call has compared all checksums.
     coverage: RefCell<Vec<Coverage>>,
     verified_by: Cell<Option<Algorithm>>,
+    /// The files of which tensors are not read, with whether others are. Their checksums cannot be compared.
+    omitted: RefCell<BTreeMap<usize, bool>>,
 }
 
 /// What verified the tensors of a file, by digests of their own.
@@ -51,13 +54,26 @@ impl WholeChecks {
     /// `FORMAT` for a head with invalid padding.
     pub(crate) fn begin<S: ModelSource>(&self, shards: &[Shard<S>], plans: Vec<FilePlan>) -> Result<()> {
         *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;
-        *self.by_tensors.borrow_mut() = vec![ByTensors::Nothing; shards.len()];
-        let begin = |plan: FilePlan| {
+        let omitted = self.omitted.borrow();
+        // What verifies the rest of such a file is only what the file states itself.
+        let by_tensors =
+            |shard| if omitted.get(&shard) == Some(&true) { ByTensors::Partly } else { ByTensors::Nothing };
+        *self.by_tensors.borrow_mut() = (0..shards.len()).map(by_tensors).collect();
+        let begin = |(shard, plan): (usize, FilePlan)| {
+            let plan = if omitted.contains_key(&shard) { FilePlan::default() } else { plan };
             let sums = plan.begin();
             (plan, sums)
         };
-        *self.sums.borrow_mut() = plans.into_iter().map(begin).collect();
+        *self.sums.borrow_mut() = plans.into_iter().enumerate().map(begin).collect();
+        for shard in omitted.keys() {
+            self.padding.borrow_mut().get_mut(*shard).map(std::mem::take);
+        }
         Ok(())
+    }
+
+    /// States that tensors of a file are not read, before the call begins. `is_partly_read` is whether others are.
+    pub(crate) fn omit(&self, shard: usize, is_partly_read: bool) {
+        self.omitted.borrow_mut().insert(shard, is_partly_read);
     }
 
     /// Adds the bytes of a file at the offset `start`: in order, unless [`WholeChecks::take_any_order`].
@@ -105,6 +121,9 @@ impl WholeChecks {
     /// The end of the bytes to read: the length of the file. For a file of unknown length, the end of the bytes that
     /// its checksums cover, which the header of an EMBD file states.
     pub(crate) fn known_end<S: ModelSource>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
+        if self.omitted.borrow().contains_key(&shard) {
+            return None;
+        }
         let sums = self.sums.borrow();
         file.length().or_else(|| sums.get(shard)?.1.end())
     }
@@ -115,7 +134,11 @@ impl WholeChecks {
     /// `CHECKSUM` if one does not match; `TRUNCATED` if a file does not end where its format says.
     pub(crate) async fn finish<S: ModelSource>(&self, shards: &[Shard<S>]) -> Result<()> {
         let mut coverage = Vec::new();
-        for (shard, (plan, sums)) in shards.iter().zip(self.sums.take()) {
+        for (number, (shard, (plan, sums))) in shards.iter().zip(self.sums.take()).enumerate() {
+            if self.omitted.borrow().contains_key(&number) {
+                coverage.push(Coverage::default());
+                continue;
+            }
             let of_file = finish_file(&shard.file, &plan, &sums).await?;
             let signed = shard.file.signed_by().filter(|_| of_file.algorithms().is_empty()); // piece by piece
             coverage.push(signed.map_or(of_file, Coverage::whole));

@@ -31,9 +31,8 @@ impl<S: ModelSource> Loader<S> {
         mut observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let mut request = request;
-        let is_prefetched = self.prefetched.borrow().contains_key(name);
-        if !is_prefetched && self.has_differences() && self.load_difference_code().await {
-            match self.by_difference(name, request, Rc::clone(&observer)).await? {
+        if request.rows.is_none() && self.may_have_substitute(name).await && self.load_substitute_code().await {
+            match self.load_substitute(name, request, Rc::clone(&observer)).await? {
                 Ok(loaded) => return Ok(loaded),
                 Err(unchanged) => request = unchanged,
             }
@@ -59,6 +58,15 @@ impl<S: ModelSource> Loader<S> {
             report_all(&loaded.tensor, &*observer);
         }
         Rc::try_unwrap(loaded).or_else(|shared| shared.duplicate())
+    }
+
+    /// Whether a tensor that was not prefetched may be at hand in another file.
+    async fn may_have_substitute(self: &Rc<Self>, name: &str) -> bool {
+        let is_prefetched = self.prefetched.borrow().contains_key(name);
+        match self.find(name).await {
+            Ok(tensor) if !is_prefetched => self.may_have_substitutes(&[tensor]).await,
+            _ => false, // an error is returned by the load
+        }
     }
 
     fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Progress>) -> SharedLoad<BufferOf<S>> {

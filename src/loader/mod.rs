@@ -4,6 +4,7 @@
 //! engine does not depend on JavaScript or threads; a [`Host`](crate::source::Host) provides the clock.
 
 mod component_reader;
+mod dense_copies;
 mod differences;
 mod digests;
 mod find;
@@ -367,8 +368,8 @@ impl<S: ModelSource> Loader<S> {
         };
         let form = Form { dtype: dtype.as_ref(), is_dense };
         let call = Call { whole, order, ..self.call(observer) };
-        if self.has_differences() && self.load_difference_code().await {
-            return self.stream_by_difference(tensors, form, call).await.map(Either::Left);
+        if self.may_have_substitutes(&tensors).await && self.load_substitute_code().await {
+            return self.stream_substitutes(tensors, form, call).await.map(Either::Left);
         }
         Ok(Either::Right(self.stream(tensors, form, call).await?))
     }

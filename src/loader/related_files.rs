@@ -4,7 +4,7 @@
 
 use crate::deferred::Code;
 use crate::error::Result;
-use crate::index::Manifest;
+use crate::index::{Manifest, Tensor};
 use crate::loader::Loader;
 use crate::loader::transfer::file::ModelFile;
 use crate::source::ModelSource;
@@ -12,6 +12,7 @@ use futures::future::{LocalBoxFuture, WeakShared};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A file, or `None` for one of the previous revision that is not at hand.
 pub(super) type Opened<S> = Option<Rc<Loader<S>>>;
@@ -44,16 +45,34 @@ impl<S: ModelSource> RelatedFiles<S> {
 }
 
 impl<S: ModelSource> Loader<S> {
+    /// Whether tensors may be at hand in another file: the dense bytes of one, or what one has differences to.
+    pub(super) async fn may_have_substitutes(self: &Rc<Self>, tensors: &[Arc<Tensor>]) -> bool {
+        self.has_differences()
+            || tensors.iter().any(|tensor| has_streams(tensor))
+                && !self.is_bound_to_files()
+                && !self.find_dense_copies(tensors).await.is_empty()
+    }
+
     /// Whether the model states differences to its previous revision.
-    pub(super) fn has_differences(&self) -> bool {
+    fn has_differences(&self) -> bool {
         self.related.manifest.is_some()
     }
 
-    /// Loads the code that reads differences. Returns false if it cannot be loaded: tensors are then read themselves.
-    pub(super) async fn load_difference_code(&self) -> bool {
+    /// Whether the files themselves must be read: a signed or pinned file.
+    pub(super) fn is_bound_to_files(&self) -> bool {
+        self.options.signature.is_some() || !self.options.digests.files.is_empty()
+    }
+
+    /// Loads the code that uses these files. Returns false if it cannot be loaded: tensors are then read themselves.
+    pub(super) async fn load_substitute_code(&self) -> bool {
         match self.shards.first() {
             Some(shard) => shard.file.source.host().load_code(Code::Extras).await.is_ok(),
             None => true,
         }
     }
+}
+
+/// Whether a tensor is in streams of bytes. The code of these is then loaded.
+pub(super) fn has_streams(tensor: &Tensor) -> bool {
+    tensor.components.iter().any(|component| component.streams().is_some())
 }

@@ -155,6 +155,36 @@ pub trait CacheHints: Sized + 'static {
         false
     }
 
+    /// Whether a cache has the bytes with each of these strong digests, under any URL.
+    #[doc(hidden)]
+    #[allow(async_fn_in_trait, reason = "as for Source")]
+    async fn has_contents(&self, digests: &[Digest]) -> Vec<bool> {
+        vec![false; digests.len()]
+    }
+
+    /// Passes the bytes with this strong digest to `take`, in order, if a cache has them under any URL. Returns false if
+    /// bytes are missing. The caller compares the digest.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    #[doc(hidden)]
+    #[allow(async_fn_in_trait, reason = "as for Source")]
+    async fn read_content(
+        &self,
+        digest: &Digest,
+        byte_length: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let _ = (digest, byte_length, take);
+        Ok(false)
+    }
+
+    /// Reports that the bytes of [`CacheHints::read_content`] have another digest.
+    #[doc(hidden)]
+    fn forget_content(&self, digest: &Digest) {
+        let _ = digest;
+    }
+
     /// Announces ranges that will be read, each completely into its own buffer of at most 4 MiB. A cache may read them
     /// directly into such buffers, which saves a copy.
     #[doc(hidden)]

@@ -287,6 +287,34 @@ impl CacheHints for WebSource {
     }
 
     #[cfg(feature = "web-workers")]
+    async fn has_contents(&self, digests: &[Digest]) -> Vec<bool> {
+        match &self.0 {
+            Origin::Cached(source) => source.has_contents(digests).await,
+            _ => vec![false; digests.len()],
+        }
+    }
+
+    #[cfg(feature = "web-workers")]
+    async fn read_content(
+        &self,
+        digest: &Digest,
+        byte_length: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        match &self.0 {
+            Origin::Cached(source) => source.read_content(digest, byte_length, take).await,
+            _ => Ok(false),
+        }
+    }
+
+    #[cfg(feature = "web-workers")]
+    fn forget_content(&self, digest: &Digest) {
+        if let Origin::Cached(source) = &self.0 {
+            source.forget_content(digest);
+        }
+    }
+
+    #[cfg(feature = "web-workers")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         if let Origin::Cached(source) = &self.0 {
             source.expect_buffers(ranges);

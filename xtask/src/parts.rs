@@ -19,6 +19,7 @@ pub const PARTS: [Part; 7] = [
             "weightstream::index::byte_streams::",
             "weightstream::index::sparse::",
             "weightstream::pipeline::component::check_sparse_indices",
+            "weightstream::loader::dense_copies::",
             "weightstream::loader::schedule::side_by_side::",
             "weightstream::loader::transfer::file::ModelFile<S>::fetch_pages",
             "weightstream::loader::transfer::seek_table::read_table",

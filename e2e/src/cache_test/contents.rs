@@ -1,5 +1,6 @@
 //! Cached content that is identified by its digest and therefore found under any URL.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -13,6 +14,7 @@ use weightstream::internals::write::{ConvertOptions, convert};
 use weightstream_publish::PublishOptions;
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
+use super::revisions::{Noise, bf16};
 use super::{Models, Report, Site, load, report};
 use crate::chromium::Chromium;
 use crate::ztensor;
@@ -185,6 +187,38 @@ pub(super) fn computes_tensors_from_differences(browser: &mut Chromium, site: &S
                 "{sent} of {all} bytes of revision {revision} in {requests} requests"
             );
         }
+    }
+    Ok(())
+}
+
+/// A model is published again in an encoding that takes less: its tensors are cached as they were before. What is
+/// damaged in the cache is downloaded.
+pub(super) fn finds_tensors_in_another_encoding(browser: &mut Chromium, site: &Site) -> Result<()> {
+    for is_damaged in [false, true] {
+        let models = site.models()?;
+        let (folder, input) = (models.folder.path(), models.folder.path().join("input.safetensors"));
+        let mut noise = Noise(is_damaged.into());
+        let weights: Vec<_> = (0..1 << 20).flat_map(|_| bf16(0.05 * noise.next()).to_le_bytes()).collect();
+        let header =
+            json!({ "weight": { "dtype": "BF16", "shape": [1024, 1024], "data_offsets": [0, weights.len()] } });
+        let header = header.to_string();
+        fs::write(&input, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &weights].concat())?;
+        for name in ["raw/model.apr", "small/model.zt.index.json"] {
+            let destination = folder.join(name);
+            let destination = destination.to_str().context("the path is not UTF-8")?;
+            weightstream_publish::publish_with(&Reader::open(&input)?, destination, &PublishOptions::default(), &())?;
+        }
+        let raw = load(&mut site.page(browser)?, &url(&models, "raw/model.apr"))?;
+        if is_damaged {
+            flip_a_bit(&mut site.page(browser)?)?;
+        }
+        models.sent();
+        let small = load(&mut site.page(browser)?, &url(&models, "small/model.zt.index.json"))?;
+        let expected = BTreeMap::from([("weight".to_owned(), hex(&weights))]);
+        ensure!(raw.tensors == expected && small.tensors == expected, "the tensor has other bytes");
+        let (requests, sent) = models.sent();
+        let is_downloaded = sent > weights.len() as u64 / 2;
+        ensure!(is_downloaded == is_damaged, "{sent} bytes were sent in {requests} requests (damaged: {is_damaged})");
     }
     Ok(())
 }

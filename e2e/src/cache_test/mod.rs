@@ -47,7 +47,7 @@ const LARGE_MODEL_CASES: [(&str, TestCase); 4] = [
     ("two concurrent tabs download the file once", cases::shares_between_tabs),
 ];
 
-const SMALL_MODEL_CASES: [(&str, TestCase); 18] = [
+const SMALL_MODEL_CASES: [(&str, TestCase); 19] = [
     ("cached files load without a server", cases::loads_without_a_server),
     ("cached files load as rows, into the caller's memory, and concurrently", cases::loads_in_every_way),
     ("a file that changed on the server is downloaded again", cases::notices_a_change),
@@ -59,6 +59,7 @@ const SMALL_MODEL_CASES: [(&str, TestCase); 18] = [
     ("a new revision costs only its changed tensors", contents::finds_unchanged_tensors_of_a_revision),
     ("a new revision costs only the changed parts of a tensor", contents::copies_unchanged_parts_of_a_tensor),
     ("a new revision with small changes everywhere costs differences", contents::computes_tensors_from_differences),
+    ("a model in a smaller encoding is not downloaded again", contents::finds_tensors_in_another_encoding),
     ("a load after one with wrong copies succeeds", contents::recovers_from_wrong_copies),
     ("files are found by digests that the caller passes", contents::finds_pinned_files),
     ("a damaged cached file is completed from the server", contents::falls_back_to_the_server),

@@ -136,16 +136,16 @@ impl Change {
 }
 
 /// The nearest value.
-fn bf16(float: f32) -> u16 {
+pub(super) fn bf16(float: f32) -> u16 {
     let bits = float.to_bits();
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
 /// Numbers that are normally distributed, as far as the sum of 12 uniform ones is.
-struct Noise(u64);
+pub(super) struct Noise(pub(super) u64);
 
 impl Noise {
-    fn next(&mut self) -> f32 {
+    pub(super) fn next(&mut self) -> f32 {
         let uniform = |_| {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 40) as f32 / (1_u64 << 24) as f32

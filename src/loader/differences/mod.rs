@@ -1,7 +1,7 @@
-//! Tensors of a published model as differences to those of the previous revision, where these are at hand: in the cache
-//! of a browser, or natively in a folder.
+//! Tensors that need not be downloaded: those whose dense bytes are cached, and those of a published model that differ
+//! little from those of the previous revision, if these are at hand: in the cache of a browser, or natively in a folder.
 //!
-//! Whole tensors are computed so; rows, pieces and views read the tensor itself. The result is compared with its digest
+//! Whole tensors are loaded so; rows, pieces and views read the tensor itself. The result is compared with its digest
 //! before it is returned. If anything is missing or wrong, the tensor itself is read.
 
 mod related;
@@ -13,6 +13,7 @@ use crate::error::{ErrorKind, Result};
 use crate::index::differences::Differences;
 use crate::index::{Layout, Tensor};
 use crate::loader::prefetch_progress::report_all;
+use crate::loader::related_files::has_streams;
 use crate::loader::schedule::planned::Form;
 use crate::loader::{Loaded, LoadedComponent, Loader, TensorRequest};
 use crate::progress::Progress;
@@ -25,22 +26,20 @@ use std::sync::Arc;
 type LoadedOr<B> = std::result::Result<Loaded<B>, TensorRequest<B>>;
 
 impl<S: ModelSource> Loader<S> {
-    /// The differences to the previous revision, if they may be used for a tensor. A signed or pinned file is read
-    /// itself, and so is one on another host than the manifest.
+    /// The differences to the previous revision, if they may be used for a tensor: not for one on another host than the
+    /// manifest.
     fn differences(&self, tensor: &Tensor) -> Option<&Differences> {
-        let is_bound_to_files = self.options.signature.is_some() || !self.options.digests.files.is_empty();
         let is_elsewhere = self.shards.get(tensor.shard)?.part.as_ref().is_some_and(|part| part.url.is_some());
         let differences = self.assembly.manifest.as_ref()?.publication.as_ref()?.differences()?;
-        (!is_bound_to_files && !is_elsewhere && !self.related.is_disabled.get()).then_some(differences)
+        (!self.is_bound_to_files() && !is_elsewhere && !self.related.is_disabled.get()).then_some(differences)
     }
 
-    /// The tensor as the sum of the earlier one and the difference. Returns the request if the tensor itself must be
-    /// read.
+    /// A tensor that need not be downloaded. Returns the request if the tensor itself must be read.
     ///
     /// # Errors
     /// Those of finding the tensor, and of a request that cannot be fulfilled.
     #[inline(never)]
-    pub(super) fn by_difference<'a>(
+    pub(super) fn load_substitute<'a>(
         self: &'a Rc<Self>,
         name: &'a str,
         request: TensorRequest<BufferOf<S>>,
@@ -55,7 +54,7 @@ impl<S: ModelSource> Loader<S> {
             let form = Form { dtype: dtype.as_ref(), is_dense };
             let into = self.plan(Arc::clone(&tensor), None, into, form)?.into; // before anything is downloaded
             let _goes_first = self.priority.demand();
-            match self.summed(&tensor).await {
+            match self.substitute(&tensor).await {
                 Some(loaded) => {
                     report_all(&tensor, &*observer);
                     self.in_form(loaded, form)?.placed(into).map(Ok)
@@ -66,19 +65,15 @@ impl<S: ModelSource> Loader<S> {
         load.boxed_local()
     }
 
-    /// A tensor as the sum of the earlier one and the difference, unless it must be read itself.
-    async fn summed(self: &Rc<Self>, tensor: &Arc<Tensor>) -> Option<Loaded<BufferOf<S>>> {
-        let (buffer, verified) = match self.sum(tensor, self.differences(tensor)?).await {
-            Ok(sum) => sum?,
-            Err(error) => {
-                // The next tensor would have the same error, unless it was one of the connection.
-                if !error.is_transient && error.kind != ErrorKind::Limit {
-                    self.related.is_disabled.set(true);
-                }
-                let what = format!("the difference of \"{}\" is not used: {error}", tensor.name);
-                self.late_warnings.borrow_mut().push((tensor.shard, what));
-                return None;
-            }
+    /// A tensor that need not be downloaded, unless it must be read itself.
+    async fn substitute(self: &Rc<Self>, tensor: &Arc<Tensor>) -> Option<Loaded<BufferOf<S>>> {
+        let copy = match has_streams(tensor) && !self.is_bound_to_files() {
+            true => self.dense_copy(tensor).await,
+            false => None,
+        };
+        let (buffer, verified) = match copy {
+            Some(copy) => copy,
+            None => self.summed(tensor).await?,
         };
         let verified = match self.pinned.get(&tensor.name) {
             None => verified,
@@ -88,6 +83,22 @@ impl<S: ModelSource> Loader<S> {
             Some(_) => return None, // the error is that of the tensor itself
         };
         Some(loaded(tensor, buffer, verified))
+    }
+
+    /// A tensor as the sum of the earlier one and the difference.
+    async fn summed(self: &Rc<Self>, tensor: &Arc<Tensor>) -> Option<(BufferOf<S>, Algorithm)> {
+        match self.sum(tensor, self.differences(tensor)?).await {
+            Ok(sum) => sum,
+            Err(error) => {
+                // The next tensor would have the same error, unless it was one of the connection.
+                if !error.is_transient && error.kind != ErrorKind::Limit {
+                    self.related.is_disabled.set(true);
+                }
+                let what = format!("the difference of \"{}\" is not used: {error}", tensor.name);
+                self.late_warnings.borrow_mut().push((tensor.shard, what));
+                None
+            }
+        }
     }
 }
 

@@ -1,8 +1,9 @@
-//! Streams the tensors of a model of which some are computed from differences.
+//! Streams the tensors of a model of which some need not be downloaded.
 
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::{Partial, report, stored_bytes};
+use crate::loader::related_files::has_streams;
 use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::planned::Form;
@@ -13,30 +14,30 @@ use futures::StreamExt;
 use futures::future::{FutureExt, LocalBoxFuture, ready};
 use futures::stream::{self, LocalBoxStream};
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 type LoadedStream<S> = LocalBoxStream<'static, Result<Loaded<BufferOf<S>>>>;
 
 /// A sum takes its base and its difference.
-const BUFFERS_PER_SUM: u64 = 2;
+const MAX_BUFFERS: u64 = 2;
 
 /// The tensors of a call.
 #[derive(Default)]
 struct Division {
-    /// Those that are loaded one by one: those with differences, and in a given order all.
+    /// Those that are loaded one by one: those that need not be downloaded, and in a given order all.
     alone: Vec<Arc<Tensor>>,
     rest: Vec<Arc<Tensor>>,
 }
 
 impl<S: ModelSource> Loader<S> {
-    /// Streams tensors: those with differences whose bases are at hand first, unless an order is given.
+    /// Streams tensors: those that need not be downloaded first, unless an order is given.
     ///
     /// # Errors
     /// Those of [`Loader::stream`].
     #[inline(never)]
-    pub(in crate::loader) fn stream_by_difference<'a>(
+    pub(in crate::loader) fn stream_substitutes<'a>(
         self: &'a Rc<Self>,
         tensors: Vec<Arc<Tensor>>,
         form: Form<'a>,
@@ -72,14 +73,20 @@ impl<S: ModelSource> Loader<S> {
         // Of such files, only the checksum of the whole file verifies what is read.
         let is_unverified = |tensor: &&Arc<Tensor>| call.whole.is_some() && !has_digests(tensor);
         let unverified: BTreeSet<_> = tensors.iter().filter(is_unverified).map(|tensor| tensor.shard).collect();
-        let mut has_base = Vec::with_capacity(tensors.len());
+        let with_streams: Vec<_> = tensors.iter().filter(|tensor| has_streams(tensor)).cloned().collect();
+        let copies = match with_streams.is_empty() || self.is_bound_to_files() {
+            true => HashSet::new(),
+            false => self.find_dense_copies(&with_streams).await,
+        };
+        let mut is_substituted = Vec::with_capacity(tensors.len());
         for tensor in tensors {
-            has_base.push(!unverified.contains(&tensor.shard) && self.has_base(tensor).await);
+            let is_at_hand = copies.contains(&tensor.name) || self.has_base(tensor).await;
+            is_substituted.push(is_at_hand && !unverified.contains(&tensor.shard));
         }
-        let is_one_by_one = call.order == Order::Given && has_base.contains(&true);
+        let is_one_by_one = call.order == Order::Given && is_substituted.contains(&true);
         let mut division = Division::default();
-        for (tensor, has_base) in tensors.iter().zip(has_base) {
-            let is_alone = has_base || is_one_by_one;
+        for (tensor, is_substituted) in tensors.iter().zip(is_substituted) {
+            let is_alone = is_substituted || is_one_by_one;
             if is_alone { &mut division.alone } else { &mut division.rest }.push(Arc::clone(tensor));
         }
         division
@@ -94,7 +101,7 @@ impl<S: ModelSource> Loader<S> {
         whole: Option<Rc<WholeChecks>>,
     ) -> LoadedStream<S> {
         let largest = tensors.iter().filter_map(|tensor| tensor.byte_length()).max().unwrap_or(0);
-        let fitting = self.options.max_memory_bytes / largest.saturating_mul(BUFFERS_PER_SUM).max(1);
+        let fitting = self.options.max_memory_bytes / largest.saturating_mul(MAX_BUFFERS).max(1);
         let at_once = usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, self.options.concurrency.max(1));
         let (loader, dtype, is_dense) = (Rc::clone(self), form.dtype.cloned(), form.is_dense);
         let load = move |tensor: Arc<Tensor>| {
@@ -102,7 +109,7 @@ impl<S: ModelSource> Loader<S> {
             let whole = whole.clone();
             async move {
                 let (shard, form) = (tensor.shard, Form { dtype: dtype.as_ref(), is_dense });
-                let loaded = match loader.summed(&tensor).await {
+                let loaded = match loader.substitute(&tensor).await {
                     Some(loaded) => {
                         report(&tensor, 0..u64::MAX, &*observer);
                         loader.in_form(loaded, form)?

@@ -113,6 +113,35 @@ impl ExpectedContents {
         }
     }
 
+    /// Whether the bytes with each of these digests are cached, in any file.
+    pub(super) async fn have(&self, digests: &[Digest]) -> Result<Vec<bool>> {
+        let contents: Vec<_> = digests.iter().map(|digest| self.content_id(digest)).collect();
+        let is_complete =
+            |found: &Option<ContentLocation>| found.as_ref().is_some_and(|found| found.byte_length.is_some());
+        Ok(self.cache.locate(&contents).await?.iter().map(is_complete).collect())
+    }
+
+    /// Where the bytes with this digest are cached, in any file.
+    pub(super) async fn locate_one(&self, digest: &Digest, byte_length: u64) -> Result<Option<Location>> {
+        let found = self.cache.locate(&[self.content_id(digest)]).await?.pop().flatten();
+        Ok(found.map(|ContentLocation { key, version, start, .. }| Location {
+            key,
+            version,
+            range: start..start.saturating_add(byte_length),
+        }))
+    }
+
+    /// Removes the record of a digest, because the bytes have another one.
+    pub(super) fn forget(&self, digest: &Digest) {
+        let (cache, content) = (Rc::clone(&self.cache), self.content_id(digest));
+        spawn_local(async move {
+            let found = cache.locate(std::slice::from_ref(&content)).await.ok().and_then(|mut found| found.pop()?);
+            if let Some(ContentLocation { key, version, .. }) = found {
+                drop(cache.note(&content, &key, &version, 0..0).done().await); // if it fails, nothing can be done
+            }
+        });
+    }
+
     /// Compares the server's file with the digest of the whole file. Returns the response if they are equal.
     pub(super) async fn compare(&self, source: &FetchSource, cached: &Version) -> Result<Option<RangeResponse<()>>> {
         let (Some(digest), Some(byte_length)) = (self.whole.get(), cached.identity.length) else { return Ok(None) };

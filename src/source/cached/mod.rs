@@ -24,16 +24,19 @@ mod revalidate;
 mod version;
 mod writer;
 
-use super::RangeResponse;
 use super::fetch::FetchSource;
-use crate::cache::PIECE_BYTES;
+use super::js_buffer::JsBuffer;
+use super::{Buffer, RangeResponse};
 use crate::cache::client::Client;
 #[cfg(feature = "js")]
 use crate::cache::key;
+use crate::cache::{PIECE_BYTES, end_of_read};
 use crate::error::Result;
 use crate::index::{CopiedRange, Digest};
 pub(crate) use body::CachedBody;
+use content::Location;
 use file::CachedFile;
+use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
 pub(crate) use report::Report;
 use std::ops::Range;
@@ -100,6 +103,40 @@ impl CachedSource {
     pub(crate) async fn holds(&self, digest: &Digest) -> bool {
         self.file.contents.expect_whole(digest);
         self.file.contents.locate_whole().await.is_ok_and(|version| version.is_some())
+    }
+
+    /// Implements [`CacheHints::has_contents`](super::CacheHints::has_contents).
+    pub(crate) async fn has_contents(&self, digests: &[Digest]) -> Vec<bool> {
+        self.file.contents.have(digests).await.unwrap_or_else(|_| vec![false; digests.len()])
+    }
+
+    /// Implements [`CacheHints::read_content`](super::CacheHints::read_content). An error of the cache is a missing
+    /// byte.
+    pub(crate) async fn read_content(
+        &self,
+        digest: &Digest,
+        byte_length: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let Ok(Some(location)) = self.file.contents.locate_one(digest, byte_length).await else { return Ok(false) };
+        let Location { key, version, range } = location;
+        let cache = &self.file.cache;
+        let mut at = range.start;
+        while at < range.end {
+            let first = at..range.end.min(end_of_read(at));
+            let read = cache.read(&key, &version, first, range.end, cache.read_buffer()).bytes().await;
+            let Ok((count @ 1.., _, buffer)) = read else { return Ok(false) };
+            let bytes = Uint8Array::new_with_byte_offset_and_length(&buffer, 0, count as u32);
+            JsBuffer::owned(bytes).inspect(0..count, take)?;
+            cache.recycle(buffer);
+            at += count;
+        }
+        Ok(true)
+    }
+
+    /// Implements [`CacheHints::forget_content`](super::CacheHints::forget_content).
+    pub(crate) fn forget_content(&self, digest: &Digest) {
+        self.file.contents.forget(digest);
     }
 
     /// Implements [`Source::reject`](super::Source::reject).

@@ -1,0 +1,81 @@
+//! Tensors in streams of bytes whose dense bytes are cached, from a file that stores them without compression: a model
+//! that is published again in a smaller encoding is not downloaded again.
+//!
+//! This code is in a deferred part of the npm package, which formats with streams load.
+
+use crate::algorithm::Algorithm;
+use crate::buffer::Buffer;
+use crate::codec::digest::{Hasher, compare};
+use crate::digest::Digest;
+use crate::error::ErrorKind;
+use crate::index::{ByteStreams, Component, Tensor};
+use crate::loader::Loader;
+use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
+use crate::source::{BufferOf, ModelSource};
+use futures::future::{FutureExt, LocalBoxFuture};
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+impl<S: ModelSource> Loader<S> {
+    /// The names of the tensors whose dense bytes are cached.
+    #[inline(never)]
+    pub(super) fn find_dense_copies<'a>(
+        self: &'a Rc<Self>,
+        tensors: &'a [Arc<Tensor>],
+    ) -> LocalBoxFuture<'a, HashSet<String>> {
+        let find = async move {
+            let mut by_shard: BTreeMap<usize, Vec<(&str, Digest)>> = BTreeMap::new();
+            for tensor in tensors {
+                if let Some(digest) = dense_digest(tensor) {
+                    by_shard.entry(tensor.shard).or_default().push((&tensor.name, digest));
+                }
+            }
+            let mut found = HashSet::new();
+            for (shard, wanted) in by_shard {
+                let Some(shard) = self.shards.get(shard) else { continue };
+                let digests: Vec<_> = wanted.iter().map(|(_, digest)| *digest).collect();
+                let is_cached = shard.file.source.has_contents(&digests).await;
+                let cached = wanted.iter().zip(is_cached).filter(|(_, is_cached)| *is_cached);
+                found.extend(cached.map(|((name, _), _)| (*name).to_owned()));
+            }
+            found
+        };
+        find.boxed_local()
+    }
+
+    /// The dense bytes of a tensor from the cache, compared with their digest. `None` if they are not cached.
+    #[inline(never)]
+    pub(super) fn dense_copy<'a>(
+        self: &'a Rc<Self>,
+        tensor: &'a Tensor,
+    ) -> LocalBoxFuture<'a, Option<(BufferOf<S>, Algorithm)>> {
+        let read = async move {
+            let (digest, byte_length) = (dense_digest(tensor)?, tensor.byte_length()?);
+            let source = &self.file_of(tensor).ok()?.source;
+            let mut buffer = BufferOf::<S>::allocate(byte_length).ok()?;
+            let (mut hasher, mut at) = (Hasher::new(digest), 0);
+            let mut take = |bytes: &[u8]| {
+                hasher.update(bytes);
+                buffer.write(at, bytes)?;
+                at += bytes.len() as u64;
+                Ok(())
+            };
+            let is_read = source.read_content(&digest, byte_length, &mut take).await.unwrap_or(false);
+            let is_whole = is_read && at == byte_length;
+            let verified = compare(hasher.finish(), digest);
+            if is_whole && verified.as_ref().is_err_and(|error| error.kind == ErrorKind::Checksum) {
+                source.forget_content(&digest);
+            }
+            verified.ok().filter(|_| is_whole).map(|verified| (buffer, verified))
+        };
+        read.boxed_local()
+    }
+}
+
+/// The strong digest of the dense bytes of a tensor in streams, unless it is so small that caches do not find it.
+fn dense_digest(tensor: &Tensor) -> Option<Digest> {
+    let [component] = tensor.components.as_slice() else { return None };
+    tensor.byte_length().filter(|length| *length >= DEFAULT_COALESCE_GAP_BYTES)?;
+    Component::streams(component).and_then(ByteStreams::digest).filter(Digest::is_strong)
+}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weightstream::internals::format::aero;
 use weightstream::internals::native::Reader;
-use weightstream::internals::write::{ConvertOptions, convert};
+use weightstream::internals::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
 use weightstream_publish::PublishOptions;
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
@@ -203,10 +203,12 @@ pub(super) fn finds_tensors_in_another_encoding(browser: &mut Chromium, site: &S
             json!({ "weight": { "dtype": "BF16", "shape": [1024, 1024], "data_offsets": [0, weights.len()] } });
         let header = header.to_string();
         fs::write(&input, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &weights].concat())?;
-        for name in ["raw/model.apr", "small/model.zt.index.json"] {
-            let destination = folder.join(name);
+        let raw = ConvertOptions::default();
+        let small = raw.clone().compression(Compression::Auto).digest(Some(DigestAlgorithm::Sha256));
+        for (name, convert) in [("raw/model.apr", raw), ("small/model.zt.index.json", small)] {
+            let (destination, options) = (folder.join(name), PublishOptions::default().with_convert(convert));
             let destination = destination.to_str().context("the path is not UTF-8")?;
-            weightstream_publish::publish_with(&Reader::open(&input)?, destination, &PublishOptions::default(), &())?;
+            weightstream_publish::publish_with(&Reader::open(&input)?, destination, &options, &())?;
         }
         let raw = load(&mut site.page(browser)?, &url(&models, "raw/model.apr"))?;
         if is_damaged {

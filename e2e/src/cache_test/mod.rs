@@ -59,7 +59,6 @@ const SMALL_MODEL_CASES: [(&str, TestCase); 19] = [
     ("a new revision costs only its changed tensors", contents::finds_unchanged_tensors_of_a_revision),
     ("a new revision costs only the changed parts of a tensor", contents::copies_unchanged_parts_of_a_tensor),
     ("a new revision with small changes everywhere costs differences", contents::computes_tensors_from_differences),
-    ("a model in a smaller encoding is not downloaded again", contents::finds_tensors_in_another_encoding),
     ("a load after one with wrong copies succeeds", contents::recovers_from_wrong_copies),
     ("files are found by digests that the caller passes", contents::finds_pinned_files),
     ("a damaged cached file is completed from the server", contents::falls_back_to_the_server),
@@ -67,6 +66,7 @@ const SMALL_MODEL_CASES: [(&str, TestCase); 19] = [
     ("the least recently used model is evicted for a new one", cases::evicts_the_oldest),
     ("cached files can be listed and deleted", cases::lists_and_deletes),
     ("the cache can be cleared while the worker of a closed page is open", cases::clears_while_a_worker_is_open),
+    ("a model in a smaller encoding is not downloaded again", contents::finds_tensors_in_another_encoding),
 ];
 
 /// Adds `load`, `one` and the exports of the package to the page.

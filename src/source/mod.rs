@@ -162,8 +162,8 @@ pub trait CacheHints: Sized + 'static {
         vec![false; digests.len()]
     }
 
-    /// Passes the bytes with this strong digest to `take`, in order, if a cache has them under any URL. Returns false if
-    /// bytes are missing. The caller compares the digest.
+    /// Passes the bytes with this strong digest to `take`, in order, if a cache has them under any URL. Returns false
+    /// if bytes are missing. The caller compares the digest.
     ///
     /// # Errors
     /// Those of `take`.

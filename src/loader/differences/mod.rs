@@ -1,5 +1,5 @@
 //! Tensors that need not be downloaded: those whose dense bytes are cached, and those of a published model that differ
-//! little from those of the previous revision, if these are at hand: in the cache of a browser, or natively in a folder.
+//! little from the previous revision, if that is at hand: in the cache of a browser, or natively in a folder.
 //!
 //! Whole tensors are loaded so; rows, pieces and views read the tensor itself. The result is compared with its digest
 //! before it is returned. If anything is missing or wrong, the tensor itself is read.

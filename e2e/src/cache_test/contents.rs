@@ -15,7 +15,7 @@ use weightstream_publish::PublishOptions;
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
 use super::revisions::{Noise, bf16};
-use super::{Models, Report, Site, load, report};
+use super::{Models, Report, Site, clear_cache, load, report};
 use crate::chromium::Chromium;
 use crate::ztensor;
 
@@ -195,6 +195,7 @@ pub(super) fn computes_tensors_from_differences(browser: &mut Chromium, site: &S
 /// damaged in the cache is downloaded.
 pub(super) fn finds_tensors_in_another_encoding(browser: &mut Chromium, site: &Site) -> Result<()> {
     for is_damaged in [false, true] {
+        clear_cache(browser, site)?; // so that the tensor is damaged, and not another one
         let models = site.models()?;
         let (folder, input) = (models.folder.path(), models.folder.path().join("input.safetensors"));
         let mut noise = Noise(is_damaged.into());

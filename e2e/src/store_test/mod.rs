@@ -136,8 +136,9 @@ fn keeps_headers(emulators: &Emulators, s3: &Emulator) -> Result<()> {
         let found = headers.as_array().and_then(|headers| headers.get(..2)).map(<[Value]>::to_vec);
         ensure!(found == expected.as_array().cloned(), "{name} has the headers {headers}");
     }
-    // Five files, of which two belong only to earlier revisions, and the entry; no record is left.
-    ensure!(objects.len() == 6, "the bucket contains {:?}", objects.keys());
+    // Five files, of which two belong only to earlier revisions, that of the differences, and the entry; no record is
+    // left.
+    ensure!(objects.len() == 7, "the bucket contains {:?}", objects.keys());
     Ok(())
 }
 

@@ -84,6 +84,9 @@ pub(super) fn publish(
             }
         }
     }
+    if changes.is_empty() {
+        return Ok(None);
+    }
     let mut data = data.into_inner().map_err(|error| error.into_error())?;
     let small = writer.temporary_path("differences.zt");
     let all: BTreeSet<usize> = (0..changes.len()).collect();
@@ -126,7 +129,7 @@ fn stated(document: &Document, chosen: &[&Change], digests: &HashMap<&str, Strin
     stated
 }
 
-/// Removes the differences that go back more than so many revisions.
+/// Removes the differences that go back more than `max_steps` revisions.
 fn limit(differences: &mut Value, max_steps: usize) {
     let Some(stated) = differences.as_object_mut() else { return };
     match stated.get_mut(BEFORE) {
@@ -160,7 +163,7 @@ impl Models<'_> {
             return Ok(None);
         };
         if bytes.is_empty() {
-            return Ok(None);
+            return Ok(None); // a difference would take no less
         }
         let change = Change {
             name: tensor.name.clone(),

@@ -8,14 +8,14 @@ use crate::uses::{Used, Uses, shared_name};
 use anyhow::{Result, ensure};
 use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef};
 
-/// The compiler merges equal functions, of which one keeps its name: it says little about a function of at most so many
-/// bytes, such as a closure that does nothing, so that these are where they are called.
+/// The maximum size of a function that the compiler has often merged with equal ones, such as a closure that does
+/// nothing. A merged function has the name of one of them, which says little, so that it is in the part that calls it.
 const MAX_EQUAL_BYTES: usize = 16;
 
 /// The last segment of the name of a closure, before the hash.
 const CLOSURE: &str = "{{closure}}";
 
-/// Like [`MAX_EQUAL_BYTES`], for closures: those that copy or digest bytes are written in many places.
+/// Like [`MAX_EQUAL_BYTES`], for closures: those that copy or digest bytes are equal in many places.
 const MAX_EQUAL_CLOSURE_BYTES: usize = 192;
 
 pub struct CallGraph<'a> {

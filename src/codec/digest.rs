@@ -2,6 +2,7 @@
 
 use super::crc32;
 use crate::algorithm::Algorithm;
+use crate::buffer::Buffer;
 use crate::digest::Digest;
 use crate::digest_state::{BLOCK_BYTES, DigestState, WORDS_BYTES};
 use crate::error::{Error, ErrorKind, Result};
@@ -161,6 +162,19 @@ pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
         Digest::Sha256(_) => Digest::Sha256(sha2::Sha256::digest(bytes).into()),
         Digest::Blake3(_) => Digest::Blake3(blake3::hash(bytes).into()),
     }
+}
+
+/// Returns the digest of a buffer with the algorithm of `like`.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` if the caller has detached the memory of the buffer.
+pub fn digest_of_buffer<B: Buffer>(buffer: &B, like: Digest) -> Result<Digest> {
+    let mut hasher = Hasher::new(like);
+    buffer.inspect(0..buffer.byte_length(), &mut |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok(hasher.finish())
 }
 
 #[cfg(all(test, native))]

@@ -7,7 +7,6 @@ use crate::algorithm::Algorithm;
 use crate::buffer::Buffer;
 use crate::codec::digest::{Hasher, compare};
 use crate::digest::Digest;
-use crate::error::ErrorKind;
 use crate::index::{ByteStreams, Component, Tensor};
 use crate::loader::Loader;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
@@ -53,21 +52,21 @@ impl<S: ModelSource> Loader<S> {
         let read = async move {
             let (digest, byte_length) = (dense_digest(tensor)?, tensor.byte_length()?);
             let source = &self.file_of(tensor).ok()?.source;
-            let mut buffer = BufferOf::<S>::allocate(byte_length).ok()?;
-            let (mut hasher, mut at) = (Hasher::new(digest), 0);
+            let (mut buffer, mut hasher, mut at) = (None, Hasher::new(digest), 0);
             let mut take = |bytes: &[u8]| {
+                let allocated = buffer.take().map_or_else(|| BufferOf::<S>::allocate(byte_length), Ok)?;
                 hasher.update(bytes);
-                buffer.write(at, bytes)?;
+                buffer.insert(allocated).write(at, bytes)?;
                 at += bytes.len() as u64;
                 Ok(())
             };
             let is_read = source.read_content(&digest, byte_length, &mut take).await.unwrap_or(false);
-            let is_whole = is_read && at == byte_length;
+            let buffer = buffer.filter(|_| is_read && at == byte_length)?;
             let verified = compare(hasher.finish(), digest);
-            if is_whole && verified.as_ref().is_err_and(|error| error.kind == ErrorKind::Checksum) {
+            if verified.is_err() {
                 source.forget_content(&digest);
             }
-            verified.ok().filter(|_| is_whole).map(|verified| (buffer, verified))
+            Some((buffer, verified.ok()?))
         };
         read.boxed_local()
     }

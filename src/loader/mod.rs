@@ -252,8 +252,9 @@ impl<S: ModelSource> Loader<S> {
         for (number, shard) in self.shards.iter().enumerate() {
             let open = self.open_shard(number).await?;
             let name = shard.file.source.name();
-            let late = self.late_warnings.borrow();
-            let late = late.iter().filter(|(shard, _)| *shard == number).map(|(_, warning)| warning);
+            let (late, of_differences) = (self.late_warnings.borrow(), self.related.warning.borrow());
+            let late = late.iter().chain(of_differences.iter());
+            let late = late.filter(|(shard, _)| *shard == number).map(|(_, warning)| warning);
             let of_file = open.index.warnings.iter().chain(late);
             warnings.extend(of_file.map(|warning| (name.to_owned(), warning.clone())));
         }

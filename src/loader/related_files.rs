@@ -32,6 +32,8 @@ pub(super) struct RelatedFiles<S: ModelSource> {
     pub(super) open: RefCell<HashMap<String, RelatedFile<S>>>,
     /// Whether a difference did not lead to the stated tensor. The others are then not used.
     pub(super) is_disabled: Cell<bool>,
+    /// Why the last difference that failed was not used, with the number of the tensor's file.
+    pub(super) warning: RefCell<Option<(usize, String)>>,
 }
 
 impl<S: ModelSource> RelatedFiles<S> {
@@ -40,7 +42,8 @@ impl<S: ModelSource> RelatedFiles<S> {
         let publication = manifest.and_then(|manifest| manifest.publication.as_ref());
         let states_differences = publication.is_some_and(|publication| publication.differences().is_some());
         let manifest = states_differences.then_some(file);
-        RelatedFiles { manifest, open: RefCell::default(), is_disabled: Cell::new(false) }
+        let (open, is_disabled, warning) = Default::default();
+        RelatedFiles { manifest, open, is_disabled, warning }
     }
 }
 

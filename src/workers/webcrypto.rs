@@ -3,11 +3,10 @@
 //! `crypto.subtle.digest` takes all bytes at once, and copies them before it returns. A component is therefore digested
 //! after its last byte has arrived, and the copy is made by a worker if there is one.
 
-use crate::codec::digest::{Hasher, compare};
+use crate::codec::digest::{compare, digest_of_buffer};
 use crate::error::Result;
 use crate::index::{Digest, Encoding};
 use crate::pipeline::{Outcome, Pool, Received, Task, TaskError, Work};
-use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use futures::future::FutureExt;
 use js_sys::{Promise, Reflect, Uint8Array};
@@ -55,7 +54,7 @@ impl Pool<JsBuffer> for WebCrypto {
         let outcome = async move {
             let computed = match JsFuture::from(promise).await {
                 Ok(bytes) => Digest::Sha256(Uint8Array::new(&bytes).to_vec().try_into().unwrap_or_default()),
-                Err(_) => digest_locally(&buffer, stated).map_err(TaskError::Failed)?,
+                Err(_) => digest_of_buffer(&buffer, stated).map_err(TaskError::Failed)?,
             };
             let verified = compare(computed, stated).map_err(TaskError::Failed)?;
             Ok(Received { buffer: Some(buffer), verified: Some(verified), blocks: Vec::new() })
@@ -70,15 +69,6 @@ fn stated(task: &Task) -> Option<Digest> {
         [one] if matches!(one.digest, Digest::Sha256(_)) => Some(one.digest),
         _ => None,
     }
-}
-
-fn digest_locally(buffer: &JsBuffer, like: Digest) -> Result<Digest> {
-    let mut hasher = Hasher::new(like);
-    buffer.inspect(0..buffer.byte_length(), &mut |bytes| {
-        hasher.update(bytes);
-        Ok(())
-    })?;
-    Ok(hasher.finish())
 }
 
 #[wasm_bindgen]

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use weightstream::internals::native::Reader;
+use weightstream::internals::write::{Compression, ConvertOptions};
 use weightstream::{OpenOptions, StreamRequest};
 use weightstream_publish::{PublishOptions, publish_with};
 use xtask::project::Project;
@@ -16,11 +17,12 @@ use super::pages::Storage;
 use super::{Site, clear_cache, load};
 use crate::chromium::Chromium;
 
-/// How a weight changes: the deviation of the normal noise that multiplies it, and in how many rows of a matrix.
+/// How weights change.
 struct Change {
     name: &'static str,
+    /// The deviation of the normal noise of which 1 plus it multiplies a weight.
     deviation: f32,
-    /// One row in so many changes, and tensors that are not matrices do not, unless it is 1.
+    /// The distance of the rows of a matrix that change. If it is more than 1, other tensors do not change.
     interval: usize,
 }
 
@@ -54,7 +56,9 @@ pub fn run(project: &Project) -> Result<()> {
             write(&weights, dtype, Some(change), &folder.join(CHANGED))?;
             let destination = folder.join(PUBLISHED).join(ENTRY);
             let destination = destination.to_str().context("the path is not UTF-8")?;
-            let options = PublishOptions::default();
+            // As the command line publishes floats.
+            let convert = ConvertOptions::default().compression(Compression::Auto);
+            let options = PublishOptions::default().with_convert(convert);
             let entry = publish_with(&Reader::open(folder.join(BASE))?, destination, &options, &())?.entry;
             let url = format!("{}/{PUBLISHED}/{ENTRY}", models.server.url());
             load(&mut site.page(&mut browser)?, &url)?;

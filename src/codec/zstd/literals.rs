@@ -83,11 +83,8 @@ impl LiteralFrame {
     /// The number of stored bytes of the block with this header; `None` if the general decoder must decode the frame.
     pub(super) fn block_length(&self, header: [u8; HEADER_BYTES]) -> Option<usize> {
         let Block { kind, size, .. } = Block::of(header);
-        (self.is_active() && size <= MAX_BLOCK_BYTES && kind <= COMPRESSED).then_some(if kind == RLE {
-            1
-        } else {
-            size
-        })
+        let is_known = self.is_active() && size <= MAX_BLOCK_BYTES && kind <= COMPRESSED;
+        is_known.then_some(if kind == RLE { 1 } else { size })
     }
 
     /// Whether the current frame is decoded here.

@@ -9,6 +9,7 @@ mod stream;
 mod sum;
 
 use crate::algorithm::Algorithm;
+use crate::codec::digest::digest_of_buffer;
 use crate::error::{ErrorKind, Result};
 use crate::index::differences::Differences;
 use crate::index::{Layout, Tensor};
@@ -34,7 +35,7 @@ impl<S: ModelSource> Loader<S> {
         (!self.is_bound_to_files() && !is_elsewhere && !self.related.is_disabled.get()).then_some(differences)
     }
 
-    /// A tensor that need not be downloaded. Returns the request if the tensor itself must be read.
+    /// A whole tensor that need not be downloaded. Returns the request if the tensor itself must be read.
     ///
     /// # Errors
     /// Those of finding the tensor, and of a request that cannot be fulfilled.
@@ -46,9 +47,6 @@ impl<S: ModelSource> Loader<S> {
         observer: Rc<dyn Progress>,
     ) -> LocalBoxFuture<'a, Result<LoadedOr<BufferOf<S>>>> {
         let load = async move {
-            if request.rows.is_some() {
-                return Ok(Err(request));
-            }
             let tensor = self.find(name).await?;
             let TensorRequest { into, dtype, is_dense, .. } = request;
             let form = Form { dtype: dtype.as_ref(), is_dense };
@@ -77,7 +75,7 @@ impl<S: ModelSource> Loader<S> {
         };
         let verified = match self.pinned.get(&tensor.name) {
             None => verified,
-            Some(pinned) if sum::digest_of_buffer(&buffer, *pinned).is_ok_and(|digest| digest == *pinned) => {
+            Some(pinned) if digest_of_buffer(&buffer, *pinned).is_ok_and(|digest| digest == *pinned) => {
                 pinned.algorithm()
             }
             Some(_) => return None, // the error is that of the tensor itself
@@ -95,7 +93,7 @@ impl<S: ModelSource> Loader<S> {
                     self.related.is_disabled.set(true);
                 }
                 let what = format!("the difference of \"{}\" is not used: {error}", tensor.name);
-                self.late_warnings.borrow_mut().push((tensor.shard, what));
+                self.related.warning.replace(Some((tensor.shard, what)));
                 None
             }
         }

@@ -3,7 +3,7 @@
 use crate::algorithm::Algorithm;
 use crate::buffer::Buffer;
 use crate::codec::difference;
-use crate::codec::digest::{Hasher, compare, digest_of};
+use crate::codec::digest::{Hasher, compare, digest_of, digest_of_buffer};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
@@ -132,16 +132,6 @@ fn add<B: Buffer>(mut base: B, change: &B, tensor: &Tensor, result: Digest) -> R
 
 fn unequal() -> Error {
     Error::new(ErrorKind::Format, "it is for another shape or dtype")
-}
-
-/// The digest of a buffer with the algorithm of `like`.
-pub(super) fn digest_of_buffer<B: Buffer>(buffer: &B, like: Digest) -> Result<Digest> {
-    let mut hasher = Hasher::new(like);
-    buffer.inspect(0..buffer.byte_length(), &mut |bytes| {
-        hasher.update(bytes);
-        Ok(())
-    })?;
-    Ok(hasher.finish())
 }
 
 fn read<B: Buffer>(buffer: &B, range: Range<u64>, into: &mut Vec<u8>) -> Result<()> {

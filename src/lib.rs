@@ -276,7 +276,7 @@ pub mod internals {
     pub mod publication {
         pub use crate::index::differences::{BEFORE, MAX_STEPS};
         pub use crate::index::part::{MAX_PARTS, part_path};
-        pub use crate::index::publication::{COPIES, DIFFERENCES, KEY, Publication, STATES};
+        pub use crate::index::publication::{COPIES, DENSE, DIFFERENCES, KEY, Publication, STATES};
     }
     #[cfg(native)]
     pub mod regular_file {

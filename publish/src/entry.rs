@@ -5,11 +5,14 @@
 //!   "version": 1,
 //!   "files": { "model-7d0f3c2a91b84e65.apr": { "size": 16777216, "sha256": "…" } },
 //!   "tensors": { "encoder.weight": "sha256:…" },
+//!   "dense": { "encoder.weight": "sha256:…" },
 //!   "copies": { "model-7d0f3c2a91b84e65.apr": { "model-41c29e06d3f7ab18.apr": [[4096, 4096, 16000000]] } }
 //! }
 //! ```
 //!
-//! Digests of tensors are of their stored bytes; a tensor with several components has an object with their roles.
+//! Digests in `tensors` are of the stored bytes; a tensor with several components has an object with their roles. Those in
+//! `dense` are of the dense bytes of tensors in streams, by which clients find these tensors in other files.
+//!
 //! `copies` states ranges of new files that a file of the previous revision contains, too: the offset, the offset in
 //! the previous file, and the length in bytes.
 //!
@@ -24,7 +27,7 @@ use super::record::FileRecord;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use weightstream::internals::output::FinishedFile;
-use weightstream::internals::publication::{KEY, STATES};
+use weightstream::internals::publication::{DENSE, KEY, STATES};
 use weightstream::{Error, ErrorKind, Result};
 
 /// A file beside the files of tensors: the index file of AEROSET.
@@ -66,6 +69,11 @@ pub(super) fn complete(
         .collect();
     let mut stated = Map::from_iter([("version".to_owned(), json!(1)), ("files".to_owned(), files.into())]);
     stated.insert("tensors".to_owned(), tensors.into());
+    let dense = records.iter().flat_map(|record| &record.dense);
+    let dense: Map<String, Value> = dense.map(|(name, digest)| (name.clone(), spelled(digest))).collect();
+    if !dense.is_empty() {
+        stated.insert(DENSE.to_owned(), dense.into());
+    }
     stated.extend(revision.into_iter().map(|(key, value)| (key.to_owned(), value)));
     document.insert(KEY.to_owned(), stated.into());
     let mut text = serde_json::to_vec_pretty(&document).map_err(internal)?;
@@ -75,10 +83,13 @@ pub(super) fn complete(
 
 /// The digests of a tensor's components.
 fn digests(components: &BTreeMap<String, String>) -> Value {
-    let spelled = |digest: &String| Value::from(format!("sha256:{digest}"));
     let mut all = components.values();
     match (all.next(), all.next()) {
         (Some(only), None) => spelled(only),
         _ => components.iter().map(|(role, digest)| (role.clone(), spelled(digest))).collect(),
     }
+}
+
+fn spelled(digest: &String) -> Value {
+    Value::from(format!("sha256:{digest}"))
 }

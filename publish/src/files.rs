@@ -272,6 +272,7 @@ impl<'a> FileWriter<'a> {
             sha256: content.sha256.to_string(),
             states: content.states,
             tensors: content.tensors,
+            dense: content.dense,
         };
         Ok((file, record))
     }

@@ -1,5 +1,6 @@
 //! Reads a finished file once, and computes what its record states about its content.
 
+use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,6 +23,8 @@ pub(super) struct Content {
     pub(super) states: Vec<(u64, String)>,
     /// The digests of the components of each tensor, by role.
     pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
+    /// The digests of the dense bytes of tensors that are stored in streams.
+    pub(super) dense: BTreeMap<String, String>,
 }
 
 /// Reads a finished file.
@@ -50,7 +53,25 @@ pub(super) fn content(file: &FinishedFile) -> Result<Content> {
         (tensor.name.clone(), of_component.collect())
     };
     let (sha256, states) = whole.finish();
-    Ok(Content { sha256, states, tensors: reader.tensors().iter().map(of_tensor).collect() })
+    let dense = dense_digests(&reader)?;
+    Ok(Content { sha256, states, tensors: reader.tensors().iter().map(of_tensor).collect(), dense })
+}
+
+/// The digests of the dense bytes of the tensors that are stored in streams: another file may store them otherwise.
+fn dense_digests(reader: &Reader) -> Result<BTreeMap<String, String>> {
+    let of_tensor = |tensor: &Tensor| {
+        let [component] = tensor.components.as_slice() else { return Ok(None) };
+        if component.streams().is_none() {
+            return Ok(None);
+        }
+        let mut hasher = sha256();
+        reader.read_pieces(&tensor.name, &component.role, &mut |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        Ok(Some((tensor.name.clone(), hasher.finish().to_string())))
+    };
+    reader.tensors().par_iter().filter_map(|tensor| of_tensor(tensor).transpose()).collect()
 }
 
 /// The SHA-256 of a file.

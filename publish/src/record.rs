@@ -31,6 +31,9 @@ pub(super) struct FileRecord {
     pub(super) states: Vec<(u64, String)>,
     /// The SHA-256 of the stored bytes of the components of each tensor, by role.
     pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
+    /// The SHA-256 of the dense bytes of tensors that are stored in streams.
+    #[serde(default)]
+    pub(super) dense: BTreeMap<String, String>,
 }
 
 /// Identifies a conversion: two runs with the same fingerprint write the same files.

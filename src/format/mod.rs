@@ -232,7 +232,7 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {
             parser.loaded()?;
-            let publication = Publication::take_from(&mut document)?;
+            let publication = Publication::take_from(&mut document)?.map(Box::new);
             let mut manifest = check_parts((manifest.parse)(&document)?)?;
             publication.iter().try_for_each(|publication| publication.describe_parts(&mut manifest.parts))?;
             Ok(Parsed::Manifest(Manifest { publication, ..manifest }))

@@ -24,7 +24,7 @@ pub struct Manifest {
     /// The file that lists the tensors of all files instead of the manifest, if there is one.
     pub catalog: Option<Catalog>,
     /// What `weightstream publish` has added.
-    pub publication: Option<Publication>,
+    pub publication: Option<Box<Publication>>,
 }
 
 /// The file of a model that lists the tensors of the other files ([`Index::other_shards`]). It identifies the files by

@@ -19,6 +19,9 @@ pub const KEY: &str = "weightstream";
 /// The key of the states from which the SHA-256 of a file can be continued.
 pub const STATES: &str = "sha256_states";
 
+/// The key of the digests of dense bytes.
+pub const DENSE: &str = "dense";
+
 /// The key of what files share with those of the previous revision.
 pub const COPIES: &str = "copies";
 
@@ -37,6 +40,8 @@ pub struct Publication {
     /// The digests of the stored bytes of each tensor's components, with their roles. A tensor of one component has no
     /// role.
     tensors: HashMap<String, Vec<(Option<String>, Digest)>>,
+    /// The digests of the dense bytes of tensors that are stored in another encoding.
+    dense: HashMap<String, Digest>,
     /// What the files share with those of the previous revision, by name.
     copies: HashMap<String, Copies>,
     /// The differences to the previous revision.
@@ -80,15 +85,24 @@ impl Publication {
         let tensors = entries("tensors").map(|(name, digests)| {
             Ok((name.clone(), parse_digests(digests).ok_or_else(|| invalid_digest(digests).in_tensor(name))?))
         });
+        let dense = entries(DENSE).map(|(name, digest)| {
+            Ok((name.clone(), parse_digest(digest).ok_or_else(|| invalid_digest(digest).in_tensor(name))?))
+        });
         let copies = entries(COPIES).map(|(name, stated)| Ok((name.clone(), copies::parse(name, stated)?)));
         let (files, tensors) = (files.collect::<Result<_>>()?, tensors.collect::<Result<_>>()?);
+        let (dense, copies) = (dense.collect::<Result<_>>()?, copies.collect::<Result<_>>()?);
         let differences = stated.get(DIFFERENCES).map(differences::parse).transpose()?;
-        Ok(Some(Publication { files, tensors, copies: copies.collect::<Result<_>>()?, differences, warning: None }))
+        Ok(Some(Publication { files, tensors, dense, copies, differences, warning: None }))
     }
 
     /// What a file has in common with files of the previous revision.
     pub fn copies_of(&self, path: &str) -> Option<&Copies> {
         self.copies.get(path)
+    }
+
+    /// The digest of the dense bytes of a tensor that is stored in another encoding.
+    pub(crate) fn dense_digest(&self, tensor: &str) -> Option<Digest> {
+        self.dense.get(tensor).copied()
     }
 
     /// The differences to the previous revision, if they are published.
@@ -172,11 +186,16 @@ fn parse_states(stated: &Value) -> Option<Vec<DigestState>> {
 
 /// Parses `"sha256:…"`, or an object of roles.
 fn parse_digests(stated: &Value) -> Option<Vec<(Option<String>, Digest)>> {
-    let digest = |value: &Value| value.as_str()?.parse::<Digest>().ok();
     match stated {
-        Value::Object(roles) => roles.iter().map(|(role, value)| Some((Some(role.clone()), digest(value)?))).collect(),
-        value => Some(vec![(None, digest(value)?)]),
+        Value::Object(roles) => {
+            roles.iter().map(|(role, value)| Some((Some(role.clone()), parse_digest(value)?))).collect()
+        }
+        value => Some(vec![(None, parse_digest(value)?)]),
     }
+}
+
+fn parse_digest(stated: &Value) -> Option<Digest> {
+    stated.as_str()?.parse().ok()
 }
 
 fn invalid_digest(stated: &Value) -> crate::error::Error {

@@ -7,7 +7,7 @@ use crate::algorithm::Algorithm;
 use crate::buffer::Buffer;
 use crate::codec::digest::{Hasher, compare};
 use crate::digest::Digest;
-use crate::index::{ByteStreams, Component, Tensor};
+use crate::index::Tensor;
 use crate::loader::Loader;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::source::{BufferOf, ModelSource};
@@ -26,7 +26,7 @@ impl<S: ModelSource> Loader<S> {
         let find = async move {
             let mut by_shard: BTreeMap<usize, Vec<(&str, Digest)>> = BTreeMap::new();
             for tensor in tensors {
-                if let Some(digest) = dense_digest(tensor) {
+                if let Some(digest) = self.dense_digest(tensor) {
                     by_shard.entry(tensor.shard).or_default().push((&tensor.name, digest));
                 }
             }
@@ -50,7 +50,7 @@ impl<S: ModelSource> Loader<S> {
         tensor: &'a Tensor,
     ) -> LocalBoxFuture<'a, Option<(BufferOf<S>, Algorithm)>> {
         let read = async move {
-            let (digest, byte_length) = (dense_digest(tensor)?, tensor.byte_length()?);
+            let (digest, byte_length) = (self.dense_digest(tensor)?, tensor.byte_length()?);
             let source = &self.file_of(tensor).ok()?.source;
             let (mut buffer, mut hasher, mut at) = (None, Hasher::new(digest), 0);
             let mut take = |bytes: &[u8]| {
@@ -70,11 +70,15 @@ impl<S: ModelSource> Loader<S> {
         };
         read.boxed_local()
     }
-}
 
-/// The strong digest of the dense bytes of a tensor in streams, unless it is so small that caches do not find it.
-fn dense_digest(tensor: &Tensor) -> Option<Digest> {
-    let [component] = tensor.components.as_slice() else { return None };
-    tensor.byte_length().filter(|length| *length >= DEFAULT_COALESCE_GAP_BYTES)?;
-    Component::streams(component).and_then(ByteStreams::digest).filter(Digest::is_strong)
+    /// The strong digest of the dense bytes of a tensor in streams, of its file or the entry, unless the tensor is so
+    /// small that caches do not find it.
+    fn dense_digest(&self, tensor: &Tensor) -> Option<Digest> {
+        let [component] = tensor.components.as_slice() else { return None };
+        tensor.byte_length().filter(|length| *length >= DEFAULT_COALESCE_GAP_BYTES)?;
+        let streams = component.streams()?;
+        let publication = || self.assembly.manifest.as_ref()?.publication.as_ref();
+        let of_entry = || publication()?.dense_digest(&tensor.name);
+        streams.digest().filter(Digest::is_strong).or_else(of_entry).filter(Digest::is_strong)
+    }
 }

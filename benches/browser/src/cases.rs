@@ -49,7 +49,7 @@ pub(super) const TIME_VS_FETCH: &str = "time against plain fetch()";
 pub(super) const TIME_VS_FLOOR: &str = "time against bare BYOB reads";
 const TIME_VS_PARSE: &str = "time against fetch() and JSON.parse() of its header";
 pub(super) const TIME_VS_STORED: &str = "time against fetch() of the stored bytes";
-const TIME_VS_RAW: &str = "time against a raw load of as many bytes";
+pub(super) const TIME_VS_RAW: &str = "time against a raw load of as many bytes";
 const TIME_VS_OPFS: &str = "time against a bare read of the same bytes";
 
 /// The goal for WebAssembly memory in most cases.

@@ -6,14 +6,14 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use weightstream::Dtype;
 use weightstream::internals::native::Reader;
 use weightstream::internals::write::{self, Compression, ConvertOptions};
 
-use crate::cases::{Case, Goals, TIME_VS_FETCH, ratio, tensors};
+use crate::cases::{Case, Goals, TIME_VS_FETCH, TIME_VS_RAW, ratio, tensors};
 use crate::content::TENSOR_BYTES;
-use crate::models::{TENSORS, begin_safetensors, write_if_missing};
+use crate::models::{FIRST_TENSOR, TENSORS, begin_safetensors, write_if_missing};
 use xtask::model;
 use xtask::project::Project;
 
@@ -59,8 +59,18 @@ pub(super) fn cases(line: &str, mobile_line: &str) -> Vec<Case> {
         add("streams-default", "default workers", "", json!({}), ratio(1.15));
         add("streams-line", "100 Mb/s and 40 ms", line, json!({}), ratio(slow));
         add("streams-mobile", "20 Mb/s and 40 ms", mobile_line, json!({}), ratio(slow));
+        cases.push(first_tensor(dtype, raw, split, line));
     }
     cases
+}
+
+/// From `open` to the first tensor, against that of the uncompressed model.
+fn first_tensor(dtype: &str, raw: &str, split: &str, line: &str) -> Case {
+    let run = |file| ("firstTensor", json!({ "url": format!("{line}/models/{file}"), "name": FIRST_TENSOR }));
+    let name = format!("{}-streams-first", dtype.to_ascii_lowercase());
+    let title = format!("{dtype} of MiniLM in streams of bytes, first tensor of 4 MiB, 100 Mb/s and 40 ms");
+    let case = tensors(&name, &title, Value::Null, ratio(1.0));
+    Case { run: run(split), against: run(raw), quantity: TIME_VS_RAW, count: TENSOR_BYTES as u64, ..case }
 }
 
 fn write_weights(project: &Project, path: &Path, dtype: &str) -> Result<()> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weightstream::internals::format::aero;
 use weightstream::internals::native::Reader;
-use weightstream::internals::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
+use weightstream::internals::write::{Compression, ConvertOptions, convert};
 use weightstream_publish::PublishOptions;
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
@@ -191,37 +191,45 @@ pub(super) fn computes_tensors_from_differences(browser: &mut Chromium, site: &S
     Ok(())
 }
 
-/// A model is published again in an encoding that takes less: its tensors are cached as they were before. What is
-/// damaged in the cache is downloaded.
+/// A model is published again in an encoding that takes less: its tensors are cached as they were before. The reverse
+/// needs the differences to the previous revision, which are all zero. What is damaged in the cache is downloaded.
 pub(super) fn finds_tensors_in_another_encoding(browser: &mut Chromium, site: &Site) -> Result<()> {
-    for is_damaged in [false, true] {
+    let kinds = [(false, false), (false, true), (true, false), (true, true)];
+    for (number, (is_damaged, is_reverse)) in kinds.into_iter().enumerate() {
         clear_cache(browser, site)?; // so that the tensor is damaged, and not another one
         let models = site.models()?;
         let (folder, input) = (models.folder.path(), models.folder.path().join("input.safetensors"));
-        let mut noise = Noise(is_damaged.into());
+        let mut noise = Noise(number as u64);
         let weights: Vec<_> = (0..1 << 20).flat_map(|_| bf16(0.05 * noise.next()).to_le_bytes()).collect();
         let header =
             json!({ "weight": { "dtype": "BF16", "shape": [1024, 1024], "data_offsets": [0, weights.len()] } });
         let header = header.to_string();
         fs::write(&input, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &weights].concat())?;
         let raw = ConvertOptions::default();
-        let small = raw.clone().compression(Compression::Auto).digest(Some(DigestAlgorithm::Sha256));
-        for (name, convert) in [("raw/model.apr", raw), ("small/model.zt.index.json", small)] {
-            let (destination, options) = (folder.join(name), PublishOptions::default().with_convert(convert));
-            let destination = destination.to_str().context("the path is not UTF-8")?;
-            weightstream_publish::publish_with(&Reader::open(&input)?, destination, &options, &())?;
+        let small = raw.clone().compression(Compression::Auto);
+        let mut revisions = [("published/model.apr", raw), ("published/model.zt.index.json", small)];
+        if is_reverse {
+            revisions.reverse();
         }
-        let raw = load(&mut site.page(browser)?, &url(&models, "raw/model.apr"))?;
-        if is_damaged {
-            flip_a_bit(&mut site.page(browser)?)?;
+        let (mut previous, mut loaded) = (None, Vec::new());
+        for (name, convert) in &revisions {
+            let options = PublishOptions::default().with_convert(convert.clone());
+            let options = options.with_previous(previous.take().filter(|_| is_reverse));
+            let destination = folder.join(name).to_str().context("the path is not UTF-8")?.to_owned();
+            let published = weightstream_publish::publish_with(&Reader::open(&input)?, &destination, &options, &())?;
+            previous = published.entry;
+            models.sent();
+            loaded.push(load(&mut site.page(browser)?, &url(&models, name))?.tensors);
+            if is_damaged {
+                flip_a_bit(&mut site.page(browser)?)?;
+            }
         }
-        models.sent();
-        let small = load(&mut site.page(browser)?, &url(&models, "small/model.zt.index.json"))?;
         let expected = BTreeMap::from([("weight".to_owned(), hex(&weights))]);
-        ensure!(raw.tensors == expected && small.tensors == expected, "the tensor has other bytes");
+        ensure!(loaded.iter().all(|tensors| *tensors == expected), "the tensor has other bytes");
         let (requests, sent) = models.sent();
         let is_downloaded = sent > weights.len() as u64 / 2;
-        ensure!(is_downloaded == is_damaged, "{sent} bytes were sent in {requests} requests (damaged: {is_damaged})");
+        let kind = format!("damaged: {is_damaged}, in reverse: {is_reverse}");
+        ensure!(is_downloaded == is_damaged, "{sent} bytes were sent in {requests} requests ({kind})");
     }
     Ok(())
 }

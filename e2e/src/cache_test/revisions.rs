@@ -30,7 +30,7 @@ const CHANGES: [Change; 4] = [
     Change { name: "1e-4", deviation: 1e-4, interval: 1 },
     Change { name: "1e-3", deviation: 1e-3, interval: 1 },
     Change { name: "1e-2", deviation: 1e-2, interval: 1 },
-    Change { name: "a tenth of the rows", deviation: 0.5, interval: 10 },
+    Change { name: "1e-2 in a tenth of the rows", deviation: 1e-2, interval: 10 },
 ];
 
 /// The names in the folder of a case.

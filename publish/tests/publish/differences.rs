@@ -1,5 +1,6 @@
 //! Revisions in which every weight has changed a little: clients with the previous revision download differences.
 
+use crate::entry::hex;
 use crate::model::{Folder, noise, safetensors_file};
 use crate::published::{files, options, publish};
 use crate::server::Server;
@@ -120,6 +121,32 @@ fn clients_with_the_previous_revision_download_what_changed() {
         let ratio = changes as f64 / full as f64;
         println!("{name}: {ratio:.3}");
         assert!(ratio < at_most, "{name}: {changes} of {full} bytes");
+    }
+}
+
+#[test]
+fn another_encoding_costs_clients_with_the_previous_revision_nothing() {
+    let raw = smallest().convert.compression(Compression::None).max_shard_bytes(None);
+    let small = raw.clone().compression(Compression::Auto);
+    for (first, second) in [(&raw, &small), (&small, &raw)] {
+        let folder = Folder::new();
+        let (out, input) = (folder.path("out"), model(&folder, "v2.safetensors", &weights()));
+        let first = publish(&input, &out, &smallest().with_convert(first.clone())).unwrap().entry;
+        publish(&input, &out, &smallest().with_convert(second.clone()).with_previous(first)).unwrap();
+        let sent = load(&folder, Some("v2.safetensors"), |_, _| true);
+        assert!(sent < 200_000, "{sent} bytes: the heads of the files are 64 KiB each");
+    }
+}
+
+#[test]
+fn an_entry_states_the_digests_of_dense_bytes() {
+    let folder = Folder::new();
+    let input = model(&folder, "v1.safetensors", &weights());
+    let entry = publish(&input, &folder.path("out"), &smallest()).unwrap().entry.unwrap();
+    let stated = crate::published::stated(Path::new(&entry));
+    for name in ["a.bf16", "b.f32"] {
+        let expected = format!("sha256:{}", hex(input.tensor_slice(name).unwrap()));
+        assert_eq!(stated["dense"][name], json!(expected), "{stated}");
     }
 }
 

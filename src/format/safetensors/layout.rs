@@ -33,7 +33,7 @@ const DTYPES: [Dtype; 22] = [
 ];
 
 /// Whether the format has this dtype.
-#[cfg(all(feature = "onnx", writes))]
+#[cfg(writes)]
 pub(crate) fn has_dtype(dtype: &Dtype) -> bool {
     DTYPES.contains(dtype)
 }

@@ -1,6 +1,6 @@
 //! Writes one zTensor file.
 
-use super::byte_streams::StreamEncoder;
+use super::byte_streams::{Scratch, StreamEncoder};
 use super::manifest::{self, Blob};
 use super::target::ZTensor;
 use super::version::Version;
@@ -26,6 +26,7 @@ pub(super) struct ZTensorFile<'a> {
     /// The manifest entry of each tensor as CBOR, by name.
     objects: BTreeMap<String, Vec<u8>>,
     last: StoredTensor,
+    scratch: Scratch,
 }
 
 /// How the last tensor is stored.
@@ -44,7 +45,8 @@ impl<'a> ZTensorFile<'a> {
     pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor, place: ShardPosition) -> Result<Self> {
         file.write(&MAGIC_1)?;
         let metadata = if place.number == 0 { Cow::Borrowed(&target.metadata) } else { Cow::default() };
-        Ok(ZTensorFile { file, target, metadata, objects: BTreeMap::new(), last: StoredTensor::Components(Vec::new()) })
+        let (objects, last) = (BTreeMap::new(), StoredTensor::Components(Vec::new()));
+        Ok(ZTensorFile { file, target, metadata, objects, last, scratch: Scratch::default() })
     }
 }
 
@@ -124,7 +126,7 @@ impl ZTensorFile<'_> {
         let mut hasher = digest.map(Hasher::new);
         let kept = if length <= MAX_KEPT_BYTES { width } else { 1 };
         for end in (1..=width).rev().step_by(kept) {
-            let mut encoder = StreamEncoder::new(width, end - kept..end);
+            let mut encoder = StreamEncoder::new(width, end - kept..end, &mut self.scratch);
             source.read_component(component, &mut |bytes| {
                 if let Some(hasher) = hasher.as_mut().filter(|_| end == width) {
                     hasher.update(bytes);

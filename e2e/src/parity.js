@@ -15,7 +15,10 @@ async (url, more, folder = "/pkg") => {
   const options = { fetch: (address, init) => fetch(local(address), init), retry, ...more };
   try {
     const loader = await StreamingLoader.open(url, options);
-    const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
+    const exact = (key, value) => {
+      if (key === "file") return undefined; // a URL here, a path natively
+      return typeof value === "bigint" ? `${value}n` : value;
+    };
     const head = JSON.stringify([await loader.loadMetadata(), await loader.loadIndex()], exact);
     const single = Object.create(null), streamed = Object.create(null);
     for (const { name } of (await loader.loadIndex()).slice(0, 100)) {

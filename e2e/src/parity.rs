@@ -142,15 +142,27 @@ fn tensor_info(tensor: &Tensor) -> Value {
         "dtype": tensor.dtype.name(),
         "shape": tensor.shape.iter().map(|dim| *dim as f64).collect::<Vec<_>>(),
         "layout": tensor.layout.name(),
+        "parameterCount": tensor.shape.iter().map(|dim| *dim as f64).product::<f64>(),
         "byteLength": tensor.byte_length().map(|length| length as f64),
         "shard": tensor.shard,
+        "offset": tensor.components.iter().map(|component| component.range.start).min().unwrap_or(0) as f64,
+        "digest": stated_digest(tensor),
         "components": tensor.components.iter().map(component).collect::<Vec<_>>(),
         "attributes": tensor.attributes,
     });
-    if let (None, Some(listed)) = (tensor.byte_length(), listed.as_object_mut()) {
-        listed.shift_remove("byteLength"); // JSON has no `undefined`
+    if let Some(listed) = listed.as_object_mut() {
+        listed.retain(|_, value| !value.is_null()); // JSON has no `undefined`
     }
     listed
+}
+
+fn stated_digest(tensor: &Tensor) -> Option<String> {
+    let [component] = tensor.components.as_slice() else { return None };
+    let digest = match component.streams() {
+        Some(streams) => streams.digest(),
+        None => component.digest.as_ref().map(|stated| stated.digest),
+    };
+    digest.map(|digest| format!("{}:{digest}", digest.algorithm()))
 }
 
 /// Converts integers that a JavaScript number cannot represent exactly to bigints.

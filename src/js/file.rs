@@ -147,7 +147,7 @@ impl JsFileReader {
             let length = length.min(reader.end().saturating_sub(reader.position()));
             let mut buffer = JsBuffer::allocate(length)?;
             let mut arrived = |range: Range<u64>| report(&reporter, range);
-            let count = reader.fill(&mut buffer, 0..length, &mut arrived).await?;
+            let count = reporter.check(reader.fill(&mut buffer, 0..length, &mut arrived).await)?;
             if reader.position() >= reader.end() {
                 reporter.finish(reader.verified());
             }
@@ -162,7 +162,7 @@ impl JsFileReader {
         self.reading.run(async move |reader| {
             let start = reader.position();
             let bytes = |buffer: &JsBuffer, length: u64| -> Uint8Array { buffer.bytes().subarray(0, length as u32) };
-            let chunk = reader.chunk(bytes).await?;
+            let chunk = reporter.check(reader.chunk(bytes).await)?;
             match chunk {
                 Some(bytes) => {
                     report(&reporter, start..reader.position());
@@ -179,7 +179,7 @@ impl JsFileReader {
     /// Stops the request.
     pub fn cancel(&self) {
         self.reading.cancel();
-        self.reporter.finish(None);
+        self.reporter.abort();
     }
 }
 

@@ -5,7 +5,7 @@
 use super::value;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, DATA, Encoding, Entry, Layout, RawTensor, Tensor};
+use crate::index::{Component, DATA, Digest, Encoding, Entry, Layout, RawTensor, Tensor};
 use crate::loader::TensorList;
 use js_sys::{Array, Float64Array, Function};
 use std::ops::Range;
@@ -18,12 +18,12 @@ const BATCH_TENSORS: usize = 1024;
 /// layouts, roles and encodings; the limit bounds the time for a malicious file that has many.
 const MAX_COMPARED: usize = 32;
 
-/// Calls `add` once for each batch, with the concatenated names, the numbers, the string table that some numbers index,
-/// and the attributes of the tensors that have any. Models have many tensors of few kinds: what two of them have in
+/// Calls `add` once for each batch, with the concatenated names and digests, the numbers, the string table that some
+/// numbers index, and the attributes of the tensors that have any. Models have many tensors of few kinds: what two of them have in
 /// common is passed once.
 pub(super) fn pass_tensors(tensors: &TensorList, add: &Function) -> Result<()> {
     let mut batch = Batch {
-        names: String::new(),
+        texts: String::new(),
         numbers: Vec::new(),
         kinds: Vec::new(),
         strings: Vec::new(),
@@ -44,7 +44,8 @@ pub(super) fn pass_tensors(tensors: &TensorList, add: &Function) -> Result<()> {
 }
 
 struct Batch<'a> {
-    names: String,
+    /// The name and the digest of each tensor.
+    texts: String,
     numbers: Vec<f64>,
     /// Where `numbers` has the first kinds of the batch. A kind is what the tensors have in common that are of the same
     /// dtype, shape, layout and encoding.
@@ -66,9 +67,9 @@ impl<'a> Batch<'a> {
         }
         let numbers = self.buffer.subarray(0, length);
         numbers.copy_from(&self.numbers);
-        add.call4(&JsValue::NULL, &self.names.as_str().into(), &numbers, &strings, &self.attributes)
+        add.call4(&JsValue::NULL, &self.texts.as_str().into(), &numbers, &strings, &self.attributes)
             .map_err(|_| Error::new(ErrorKind::Internal, "the tensors of the index cannot be passed to JavaScript"))?;
-        self.names.clear();
+        self.texts.clear();
         self.numbers.clear();
         self.kinds.clear();
         self.strings.clear();
@@ -82,6 +83,7 @@ impl<'a> Batch<'a> {
             Entry::Raw(RawTensor { name, dtype, shape, range }) => {
                 let byte_length = range.end - range.start;
                 self.head(name, shard, false);
+                self.place(range.start, None);
                 self.kind(|batch| {
                     batch.values(dtype, shape, Layout::Dense.name(), Some(byte_length), 1);
                     batch.component(DATA, dtype, Some(byte_length), byte_length, &Encoding::Raw);
@@ -93,6 +95,8 @@ impl<'a> Batch<'a> {
                 if !attributes.is_empty() {
                     self.attributes.push(&value::from_map(attributes));
                 }
+                let offset = components.iter().map(|component| component.range.start).min().unwrap_or(0);
+                self.place(offset, stated_digest(components));
                 self.kind(|batch| {
                     batch.values(dtype, shape, layout.name(), tensor.byte_length(), components.len());
                     for Component { role, dtype, range, encoding, decoded_length, .. } in components {
@@ -104,10 +108,21 @@ impl<'a> Batch<'a> {
     }
 
     fn head(&mut self, name: &str, shard: usize, has_attributes: bool) {
-        self.names.push_str(name);
+        self.texts.push_str(name);
         self.number(value::utf16_length(name) as u64);
         self.number(shard as u64);
         self.number(u64::from(has_attributes));
+    }
+
+    fn place(&mut self, offset: u64, digest: Option<Digest>) {
+        self.number(offset);
+        let before = self.texts.len();
+        if let Some(digest) = digest {
+            self.texts.push_str(digest.algorithm().name());
+            self.texts.push(':');
+            self.texts.push_str(&digest.to_string());
+        }
+        self.number((self.texts.len() - before) as u64);
     }
 
     /// Adds the number of the kind that `write` adds, and the kind itself only if it is new.
@@ -177,5 +192,14 @@ impl<'a> Batch<'a> {
             self.strings.len() - 1
         });
         self.number(index as u64);
+    }
+}
+
+/// The digest that the model states of a tensor of one component: of the stored or of the decoded bytes.
+fn stated_digest(components: &[Component]) -> Option<Digest> {
+    let [component] = components else { return None };
+    match component.streams() {
+        Some(streams) => streams.digest(),
+        None => component.digest.as_ref().map(|stated| stated.digest),
     }
 }

@@ -121,19 +121,19 @@ impl JsLoader {
 
     /// Resolves to the metadata. Calls `add` for the items of long arrays.
     #[wasm_bindgen(js_name = loadMetadata)]
-    pub fn load_metadata(&self, add: Function) -> Promise {
-        self.run(None, async move |loader| {
+    pub fn load_metadata(&self, add: Function, signal: Option<web_sys::AbortSignal>) -> Promise {
+        self.run(signal, async move |loader| {
             let (manifest, first) = loader.heads().await?;
             metadata::from_headers(manifest, first.as_deref().map(|first| &first.index), &add)
         })
     }
 
-    /// Calls `add` for each batch of tensors.
+    /// Calls `add` for each batch of tensors. Resolves to the URLs or names of the files, by their index.
     #[wasm_bindgen(js_name = loadIndex)]
-    pub fn load_index(&self, add: Function) -> Promise {
-        self.run(None, async move |loader| {
+    pub fn load_index(&self, add: Function, signal: Option<web_sys::AbortSignal>) -> Promise {
+        self.run(signal, async move |loader| {
             list::pass_tensors(&loader.load_index().await?, &add)?;
-            Ok(JsValue::UNDEFINED)
+            Ok(loader.sources().map(|source| JsValue::from(source.name())).collect::<Array>().into())
         })
     }
 
@@ -152,8 +152,8 @@ impl JsLoader {
     }
 
     /// Resolves to the warnings about the model, each with the name of its file.
-    pub fn warnings(&self) -> Promise {
-        self.run(None, async move |loader| {
+    pub fn warnings(&self, signal: Option<web_sys::AbortSignal>) -> Promise {
+        self.run(signal, async move |loader| {
             let warnings = loader.warnings().await?;
             let texts = warnings.iter().map(|(file, warning)| JsValue::from(format!("{file}: {warning}")));
             Ok(texts.collect::<Array>().into())
@@ -168,27 +168,35 @@ impl JsLoader {
             let request = options::tensor_request(&options);
             let dtype = request.dtype.clone();
             load_conversions(dtype.as_ref()).await?;
-            let loaded = loader.load_tensor(&name, request, Rc::clone(&reporter) as Rc<_>).await?;
+            if let Some(to) = &dtype {
+                reporter.check(loader.check_float(&name, to).await)?;
+            }
+            let loaded = loader.load_tensor(&name, request, Rc::clone(&reporter) as Rc<_>).await;
+            let tensor = reporter.check(loaded.and_then(|loaded| tensor::from_loaded(loaded, dtype.as_ref())))?;
             reporter.finish(None);
-            tensor::from_loaded(loaded, dtype.as_ref())
+            Ok(tensor)
         })
     }
 
     /// Starts to load tensors for later calls of `load_tensor`, which report the errors.
-    pub fn prefetch(&self, names: Vec<String>) {
-        let Some(loader) = self.loader.borrow().clone() else { return };
+    ///
+    /// If `signal` aborts, tensors that have not arrived are not loaded, until `load_tensor` asks for them. Resolves at
+    /// the end, or after an abort.
+    pub fn prefetch(&self, names: Vec<String>, signal: Option<web_sys::AbortSignal>) -> Promise {
+        let Some(loader) = self.loader.borrow().clone() else { return Promise::resolve(&JsValue::UNDEFINED) };
         let reporter = self.reporter("prefetch");
         let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>);
         let close_signal = self.close_signal.clone();
-        spawn_local(async move {
+        future_to_promise(async move {
             let finished = async {
                 work.await;
                 Ok(())
             };
-            if cancel::run_until_stopped(None, &close_signal, finished).await.is_ok() {
+            if cancel::run_until_stopped(signal, &close_signal, finished).await.is_ok() {
                 reporter.finish(None);
             }
-        });
+            Ok(JsValue::UNDEFINED)
+        })
     }
 
     /// Streams the tensors that `options` name, or all tensors.
@@ -196,6 +204,7 @@ impl JsLoader {
         let (request, signal) = (options::tensors_request(&options), options::signal(&options));
         let reporter = self.reporter("tensors");
         let loader = self.loader.borrow().clone();
+        let failing = Rc::clone(&reporter);
         let opening = async move {
             let loader = loader.ok_or_else(cancel::closed_error)?;
             let wanted = request.dtype.clone();
@@ -208,7 +217,8 @@ impl JsLoader {
             });
             Ok(tensors.map_ok(Some).chain(end).try_filter_map(async |tensor| Ok(tensor)))
         };
-        let tensors = Box::pin(futures::stream::once(opening).try_flatten());
+        let tensors = futures::stream::once(opening).try_flatten();
+        let tensors = Box::pin(tensors.map(move |tensor| failing.check(tensor)));
         TensorStream::new(tensors, signal, self.close_signal.clone())
     }
 
@@ -216,7 +226,7 @@ impl JsLoader {
     pub fn verify(&self, signal: Option<web_sys::AbortSignal>) -> Promise {
         let reporter = self.reporter("verify");
         self.run(signal, async move |loader| {
-            let verified = loader.verify(Rc::clone(&reporter) as Rc<_>).await?;
+            let verified = reporter.check(loader.verify(Rc::clone(&reporter) as Rc<_>).await)?;
             reporter.finish(verified);
             Ok(verified.map_or(JsValue::NULL, JsValue::from))
         })

@@ -2,6 +2,7 @@
 
 use super::value;
 use crate::algorithm::Algorithm;
+use crate::error::Result;
 use crate::loader::Stats;
 use crate::progress::{BytesArrived, Progress};
 use js_sys::{Array, Function};
@@ -47,6 +48,12 @@ struct State {
     counts_all: bool,
 }
 
+/// What only the last event has.
+struct End {
+    outcome: &'static str,
+    verified: Option<Algorithm>,
+}
+
 #[derive(Debug)]
 struct ArrivedRange {
     shard: usize,
@@ -79,15 +86,33 @@ impl ProgressReporter {
         self.verified_by.get()
     }
 
-    /// Reports the last event, with the algorithm that verified every file, unless it was reported.
+    /// Reports the end of an operation that has succeeded, with the algorithm that verified every file.
     pub(super) fn finish(&self, verified: Option<Algorithm>) {
+        self.end(End { outcome: "done", verified });
+    }
+
+    /// Reports the end of an operation if `outcome` is its error. Returns `outcome`.
+    pub(super) fn check<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            self.end(End { outcome: "failed", verified: None });
+        }
+        outcome
+    }
+
+    /// Reports the end of an operation that stops early.
+    pub(super) fn abort(&self) {
+        self.end(End { outcome: "aborted", verified: None });
+    }
+
+    /// Reports the last event, unless it was reported.
+    fn end(&self, end: End) {
         if !self.has_ended.replace(true) {
-            self.report(now(), Some(verified));
+            self.report(now(), Some(end));
         }
     }
 
-    /// Calls `onProgress`. `end` is `Some` for the last event, with its `verified`.
-    fn report(&self, now_ms: f64, end: Option<Option<Algorithm>>) {
+    /// Calls `onProgress`. `end` is `Some` for the last event.
+    fn report(&self, now_ms: f64, end: Option<End>) {
         let Some(on_progress) = &self.on_progress else { return };
         let event = self.state.borrow_mut().event(self.kind, now_ms, end, &self.stats);
         if let Err(exception) = on_progress.call1(&JsValue::UNDEFINED, &event) {
@@ -98,9 +123,9 @@ impl ProgressReporter {
 }
 
 impl Drop for ProgressReporter {
-    /// Ends an operation that has failed or was aborted.
+    /// Ends an operation whose future was dropped: its signal has aborted, or its loader was closed.
     fn drop(&mut self) {
-        self.finish(None);
+        self.abort();
     }
 }
 
@@ -149,7 +174,7 @@ impl State {
         }
     }
 
-    fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<Option<Algorithm>>, stats: &Stats) -> JsValue {
+    fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<End>, stats: &Stats) -> JsValue {
         let seconds = (now_ms - self.reported_at_ms) / 1000.0;
         if seconds > 0.0 && self.loaded > self.reported_loaded {
             let newest = (self.loaded - self.reported_loaded) as f64 / seconds;
@@ -183,7 +208,8 @@ impl State {
             ("tensor", self.tensor.as_deref().map_or(JsValue::UNDEFINED, JsValue::from)),
             ("fromCache", self.is_from_cache.into()),
             ("done", end.is_some().into()),
-            ("verified", end.flatten().map_or(JsValue::UNDEFINED, JsValue::from)),
+            ("outcome", end.as_ref().map_or(JsValue::UNDEFINED, |end| end.outcome.into())),
+            ("verified", end.and_then(|end| end.verified).map_or(JsValue::UNDEFINED, JsValue::from)),
             ("ranges", ranges.collect::<Array>().into()),
         ])
     }
@@ -195,7 +221,7 @@ extern "C" {
     #[wasm_bindgen(js_namespace = performance)]
     fn now() -> f64;
     #[wasm_bindgen(catch, js_name = reportError)]
-    fn report_error(exception: &JsValue) -> Result<(), JsValue>;
+    fn report_error(exception: &JsValue) -> std::result::Result<(), JsValue>;
 }
 
 #[cfg(all(test, web))]

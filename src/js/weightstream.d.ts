@@ -13,6 +13,22 @@
 export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
 
 /**
+ * The objects of a class that only some platforms have; `Else` if the `lib` of TypeScript does not declare it, as that of
+ * an app for Node.js.
+ */
+type Instance<Name extends string, Else = never> =
+  typeof globalThis extends { readonly [N in Name]: { readonly prototype: infer T } } ? T : Else;
+
+/** Bytes in memory, as `BufferSource` of the DOM. */
+export type BinaryData = ArrayBuffer | ArrayBufferView;
+
+/** A handle of a local file (`FileSystemFileHandle`), in browsers. */
+export type FileHandle = Instance<"FileSystemFileHandle">;
+
+/** A handle of a folder (`FileSystemDirectoryHandle`), in browsers. */
+export type FolderHandle = Instance<"FileSystemDirectoryHandle">;
+
+/**
  * A model whose bytes your own code provides, for example from a bundle or a database.
  * `ArrayBuffer` and `Uint8Array` implement this interface.
  */
@@ -22,8 +38,10 @@ export interface ByteSource {
   /**
    * Returns the bytes `[start, end)`, exactly `end - start` of them. If it throws, the call rejects with `IO`, and the
    * exception is the `cause`. It is not called again for these bytes.
+   *
+   * `signal` aborts when nothing waits for the bytes any more.
    */
-  slice(start: number, end: number): BufferSource | Promise<BufferSource>;
+  slice(start: number, end: number, options: { readonly signal: AbortSignal }): BinaryData | Promise<BinaryData>;
 }
 
 /** A `DataTransferItem`: a file or folder that was dropped or pasted. */
@@ -47,7 +65,7 @@ export interface DroppedItem {
  * broken connection is not resumed. It is not cached. Other files of the model are resolved relative to its `url`, and
  * are requested. It cannot be combined with `inWorker`. To load tensors in any order, pass a URL.
  */
-export type FileSource = string | URL | Blob | ByteSource | FileSystemFileHandle | DroppedItem | Response;
+export type FileSource = string | URL | Blob | ByteSource | FileHandle | DroppedItem | Response;
 
 /**
  * Where a model is loaded from: a {@link FileSource}, several files, or a folder.
@@ -64,10 +82,16 @@ export type FileSource = string | URL | Blob | ByteSource | FileSystemFileHandle
  */
 export type Source =
   | FileSource
-  | FileSystemDirectoryHandle
-  | FileList
+  | FolderHandle
+  | Instance<"FileList">
   | ArrayLike<DroppedItem>
-  | readonly (File | FileSystemFileHandle | FileSystemDirectoryHandle)[];
+  | readonly (File | FileHandle | FolderHandle)[];
+
+/** Options of calls that can only be aborted. */
+export interface CallOptions {
+  /** Aborts the call, which then rejects with the `reason` of the signal. Default: none. */
+  signal?: AbortSignal | null | undefined;
+}
 
 /**
  * Options of {@link StreamingLoader.open}.
@@ -89,12 +113,12 @@ export interface OpenOptions {
    * not get them. If that origin redirects to another one, browsers remove `Authorization` and keep all other headers.
    * Every form that `fetch` accepts is accepted. `Range` is an error, because weightstream sets it. Default: none.
    */
-  headers?: HeadersInit | Iterable<readonly [string, string]> | undefined;
+  headers?: ConstructorParameters<typeof Headers>[0] | Iterable<readonly [string, string]> | undefined;
   /**
    * The credentials mode, as in `fetch`, of requests to the origin of the URL that you open. It does not apply to
    * requests to other origins. Default: that of `fetch`.
    */
-  credentials?: RequestCredentials | undefined;
+  credentials?: "omit" | "same-origin" | "include" | undefined;
   /**
    * Called once the total of an operation is known, while bytes arrive, at most ten times a second, and once at the end
    * of each operation. To add up several loaders and files, see {@link combineProgress}. Default: none.
@@ -238,9 +262,31 @@ export interface SignatureByKey extends SignatureLocation {
    * JWK, as the bytes of a SubjectPublicKeyInfo, or as a `CryptoKey` with the usage `verify`. Put it into the code of
    * your app: a key that comes from the server of the model proves nothing.
    */
-  publicKey: string | JsonWebKey | BufferSource | CryptoKey;
+  publicKey: string | PublicJwk | BinaryData | Instance<"CryptoKey">;
   /** Not with a public key: a signature is verified in one of the two ways. */
   certificateChain?: undefined;
+}
+
+/** A public key as a JSON Web Key: `JsonWebKey` of the DOM. */
+export interface PublicJwk {
+  /** The type of the key: `"EC"`. */
+  kty?: string;
+  /** The curve: `"P-256"`, `"P-384"` or `"P-521"`. */
+  crv?: string;
+  /** The x coordinate, in base64url. */
+  x?: string;
+  /** The y coordinate, in base64url. */
+  y?: string;
+  /** The name of the key. It is not used. */
+  kid?: string;
+  /** The algorithm. It is not used. */
+  alg?: string;
+  /** What the key is for. It is not used. */
+  use?: string;
+  /** What the key is for. It is not used. */
+  key_ops?: string[];
+  /** Whether the key may be exported. It is not used. */
+  ext?: boolean;
 }
 
 /** A signature by a key that a certificate names. */
@@ -250,7 +296,7 @@ export interface SignatureByCertificate extends SignatureLocation {
    * more), as the bytes of one in DER, or as an array of these. The signature contains the other certificates. Put it
    * into the code of your app: a root that comes from the server of the model proves nothing.
    */
-  certificateChain: string | BufferSource | readonly (string | BufferSource)[];
+  certificateChain: string | BinaryData | readonly (string | BinaryData)[];
   /** Not with certificates: a signature is verified in one of the two ways. */
   publicKey?: undefined;
 }
@@ -288,7 +334,7 @@ export interface HubOptions {
  */
 export interface WeightCache {
   /** Returns the value of a key, or `undefined` or `null` if there is none. */
-  get(key: string): BufferSource | undefined | null | Promise<BufferSource | undefined | null>;
+  get(key: string): BinaryData | undefined | null | Promise<BinaryData | undefined | null>;
   /** Stores a value. The bytes belong to you: weightstream does not change them afterwards. */
   set(key: string, bytes: OwnBytes): unknown;
   /** Deletes a value. A key that does not exist is not an error. */
@@ -368,11 +414,13 @@ export interface LoadProgress {
    * the value of the previous event.
    */
   readonly fromCache: boolean;
-  /**
-   * Whether this is the last event of the operation. An operation that fails or is aborted has a last event too, and
-   * its call rejects.
-   */
+  /** Whether this is the last event of the operation, which one that fails or is aborted has too. */
   readonly done: boolean;
+  /**
+   * How the operation has ended: `"done"`; `"failed"`, and its call rejects; or `"aborted"`, by its signal, `close()`, or
+   * the end of an iteration. Only on the last event.
+   */
+  readonly outcome?: "done" | "failed" | "aborted";
   /** What {@link StreamingLoader.verify} resolves to. Only on the last event of a load of the whole model. */
   readonly verified?: Exclude<Verified, null>;
   /** The ranges that have arrived since the previous event. */
@@ -462,10 +510,21 @@ export interface TensorInfo {
   readonly shape: readonly number[];
   /** How the elements are stored. */
   readonly layout: Layout;
+  /** The number of elements: the product of the dimensions. */
+  readonly parameterCount: number;
   /** The number of decoded bytes of all components; `undefined` if the file does not state it. */
   readonly byteLength: number | undefined;
   /** The index, from 0, of the file that contains the tensor. */
   readonly shard: number;
+  /** The URL of this file; the name of a local one. */
+  readonly file: string;
+  /** Where the stored bytes of the tensor start in the file. They may have several parts: see `components`. */
+  readonly offset: number;
+  /**
+   * The digest that the model states of a tensor of one component: of its stored bytes, or of its decoded bytes, as the
+   * format defines it. `undefined` if there is none.
+   */
+  readonly digest: `${Exclude<Verified, null>}:${string}` | undefined;
   /** The stored parts of the tensor. */
   readonly components: readonly ComponentInfo[];
   /** Further attributes of the tensor that the format defines. Integers beyond 2^53 are bigints. */
@@ -531,8 +590,18 @@ export type TensorComponent<
 /** A typed array that matches the dtype of a tensor. */
 export type TensorData<M extends ArrayBufferLike = ArrayBuffer> = TensorComponent<M>["data"];
 
+/** The class of the data of one of the dtypes `D`, in memory of the type `M`, loaded with the option `as: A`. */
+export type DataOf<
+  D extends Dtype, M extends ArrayBufferLike = ArrayBuffer, A extends FloatDtype | undefined = undefined,
+> = LoadedValues<M, A> extends infer V
+  ? V extends Values<infer Names, infer Data> ? (D extends Names ? Data : never) : never
+  : never;
+
 /** What every tensor has, whatever its layout. */
-export interface TensorParts<M extends ArrayBufferLike = ArrayBuffer> {
+export interface TensorParts<
+  M extends ArrayBufferLike = ArrayBuffer,
+  A extends FloatDtype | undefined = FloatDtype | undefined,
+> {
   /** The name, unique in the model. */
   readonly name: string;
   /** The dimensions in row-major order, outermost first. With `rows`, those of the loaded part. */
@@ -541,19 +610,41 @@ export interface TensorParts<M extends ArrayBufferLike = ArrayBuffer> {
   readonly components: ReadonlyMap<string, TensorComponent<M>>;
   /** The checksum algorithm that verified the tensor. */
   readonly verified: Verified;
+  /**
+   * Whether the tensor is dense and has this dtype. TypeScript then knows the class of its data:
+   *
+   * ```ts
+   * if (tensor.is("F32")) tensor.data.fill(0); // a Float32Array
+   * ```
+   *
+   * Copies by `structuredClone` and `postMessage` do not have this method.
+   */
+  is<D extends Exclude<Dtype, UnknownName>>(
+    dtype: D,
+  ): this is { readonly layout: "dense"; readonly dtype: D; readonly data: DataOf<D, M, A> };
 }
 
 /** A dense tensor: `data` has all its elements, in row-major order. */
 export type DenseTensor<
   M extends ArrayBufferLike = ArrayBuffer,
   A extends FloatDtype | undefined = FloatDtype | undefined,
-> = TensorParts<M> & {
+> = TensorParts<M, A> & {
   /** How the elements are stored. */
   readonly layout: "dense";
 } & TensorComponent<M, A>;
 
+/** A tensor that was loaded as floats of the dtype `A`. */
+export type FloatTensor<A extends FloatDtype = "F32", M extends ArrayBufferLike = ArrayBuffer> =
+  TensorParts<M, A> & {
+    /** How the elements are stored. */
+    readonly layout: "dense";
+  } & (A extends "F32" ? Values<"F32", Singles<M>> : A extends "F16" ? Values<"F16", HalfArray<M>> : never);
+
 /** A tensor that is not dense, such as a sparse one. Its data are in `components`. */
-export interface NonDenseTensor<M extends ArrayBufferLike = ArrayBuffer> extends TensorParts<M> {
+export interface NonDenseTensor<
+  M extends ArrayBufferLike = ArrayBuffer,
+  A extends FloatDtype | undefined = FloatDtype | undefined,
+> extends TensorParts<M, A> {
   /** The data type of the values. */
   readonly dtype: Dtype;
   /** How the elements are stored. */
@@ -577,7 +668,7 @@ export interface NonDenseTensor<M extends ArrayBufferLike = ArrayBuffer> extends
 export type Tensor<
   M extends ArrayBufferLike = ArrayBuffer,
   A extends FloatDtype | undefined = FloatDtype | undefined,
-> = DenseTensor<M, A> | NonDenseTensor<M>;
+> = DenseTensor<M, A> | NonDenseTensor<M, A>;
 
 /** The type of one of the options `O`; `undefined` if it is not among them. */
 type Option<O, Name extends PropertyKey> = Name extends keyof O ? O[Name] : undefined;
@@ -595,8 +686,13 @@ type Fitting<T extends { readonly data: unknown }, I> = I extends { readonly [Sy
   ? [C] extends [ExactArray] ? Extract<T, { readonly data: { readonly [Symbol.toStringTag]: C } | undefined }> : T
   : T;
 
-/** The tensor that a call with the options `O` loads. */
-export type LoadedTensor<O> = Fitting<
+/** The tensor that {@link StreamingLoader.loadTensor} loads with the options `O`. */
+export type LoadedTensor<O> = [Option<O, "as">] extends [FloatDtype]
+  ? Fitting<FloatTensor<Extract<Option<O, "as">, FloatDtype>, MemoryOf<Into<O>>>, Into<O>>
+  : StreamedTensor<O>;
+
+/** The tensors that {@link StreamingLoader.tensors} loads with the options `O`. */
+export type StreamedTensor<O> = Fitting<
   [Option<O, "layout">] extends ["dense"]
     ? DenseTensor<MemoryOf<Into<O>>, Extract<Option<O, "as">, FloatDtype | undefined>>
     : Tensor<MemoryOf<Into<O>>, Extract<Option<O, "as">, FloatDtype | undefined>>,
@@ -628,8 +724,8 @@ export interface LoadTensorOptions {
   rows?: readonly [first: number, end: number] | undefined;
   /**
    * Converts floats and quantized elements while they arrive: `data` is then a `Float32Array`, or, with `"F16"`, a
-   * `Float16Array`, which the engine must have. Tensors of integers and booleans keep their dtype. Other tensors that
-   * cannot be converted reject with `UNSUPPORTED`. Default: the stored dtype.
+   * `Float16Array`, which the engine must have. Tensors that cannot be converted, such as those of integers, reject with
+   * `UNSUPPORTED`; `tensors()` returns integers and booleans as they are. Default: the stored dtype.
    */
   as?: FloatDtype | undefined;
   /**
@@ -693,7 +789,10 @@ export interface TensorsOptions {
   order?: "file" | "given" | undefined;
   /** Aborts the iteration, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
-  /** Converts floats and quantized elements while they arrive: see {@link LoadTensorOptions.as}. */
+  /**
+   * Converts floats and quantized elements while they arrive: see {@link LoadTensorOptions.as}. Tensors of integers and
+   * booleans keep their dtype.
+   */
   as?: FloatDtype | undefined;
   /** Makes sparse tensors dense: see {@link LoadTensorOptions.layout}. */
   layout?: "dense" | undefined;
@@ -747,15 +846,15 @@ export class StreamingLoader {
    */
   static open(source: Source, options?: OpenOptions): Promise<StreamingLoader>;
   /** Loads the format and the metadata of the model. */
-  loadMetadata(): Promise<Metadata>;
+  loadMetadata(options?: CallOptions): Promise<Metadata>;
   /** Loads the list of all tensors, in file order. Reads the headers of all files of the model. */
-  loadIndex(): Promise<readonly TensorInfo[]>;
+  loadIndex(options?: CallOptions): Promise<readonly TensorInfo[]>;
   /**
    * Loads the warnings about the model, each with the name of its file: a newer minor version of the format, a missing
    * checksum, a signature that was not verified, unknown flags. The model can be loaded all the same. Reads the headers
    * of all files of the model. Padding that is not zero is among them once `verify()` has read the whole model.
    */
-  warnings(): Promise<readonly string[]>;
+  warnings(options?: CallOptions): Promise<readonly string[]>;
   /**
    * Loads one tensor, reading only its bytes.
    *
@@ -778,9 +877,9 @@ export class StreamingLoader {
   /**
    * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these, in the
    * given order: that in which the model computes, for example. If a tensor cannot be loaded, the later `loadTensor`
-   * rejects.
+   * rejects. If `signal` aborts, tensors that have not arrived are not loaded until `loadTensor` asks for them.
    */
-  prefetch(names: Iterable<string>): void;
+  prefetch(names: Iterable<string>, options?: CallOptions): void;
   /**
    * Loads many tensors with few long requests and yields each tensor as soon as it is complete. Tensors that arrive
    * over the same connection are in file order. A load of the whole model also verifies the checksums of the files, and
@@ -793,7 +892,7 @@ export class StreamingLoader {
   tensors(): AsyncIterableIterator<Tensor<ArrayBuffer, undefined>>;
   tensors<O extends TensorsOptions = {}>(
     options?: Known<O, TensorsOptions>,
-  ): AsyncIterableIterator<LoadedTensor<O>>;
+  ): AsyncIterableIterator<StreamedTensor<O>>;
   /**
    * Loads many tensors into buffers of a GPU, one after another, over one connection. Each is verified by
    * its own checksum; checksums of whole files are not compared.
@@ -804,7 +903,7 @@ export class StreamingLoader {
    * by checksums of the files or by those of all tensors; to `null` if a tensor has no checksum, or if there are
    * several algorithms. Rejects with `CHECKSUM` if the model is damaged.
    */
-  verify(options?: { signal?: AbortSignal | null | undefined }): Promise<Verified>;
+  verify(options?: CallOptions): Promise<Verified>;
   /**
    * Returns the model as one SafeTensors file, whatever its format, compression and sharding. The Blob requests and
    * decodes bytes when they are read: see {@link RemoteFile.blob} for what such a Blob cannot do.
@@ -894,19 +993,15 @@ export class RemoteFile {
   /** The media type. */
   readonly type: string;
   /** Reads the bytes `[start, end)` into a new buffer. Default: the whole file. */
-  bytes(
-    start?: number,
-    end?: number,
-    options?: { signal?: AbortSignal | null | undefined },
-  ): Promise<OwnBytes>;
+  bytes(start?: number, end?: number, options?: CallOptions): Promise<OwnBytes>;
   /** Streams a range of the file. The stream is a byte stream: BYOB readers can read it into their own buffers. */
   stream(options?: ReadOptions): ReadableStream<OwnBytes>;
   /** Reads the whole file. */
-  arrayBuffer(options?: { signal?: AbortSignal | null | undefined }): Promise<ArrayBuffer>;
+  arrayBuffer(options?: CallOptions): Promise<ArrayBuffer>;
   /** Reads the whole file as UTF-8. */
-  text(options?: { signal?: AbortSignal | null | undefined }): Promise<string>;
+  text(options?: CallOptions): Promise<string>;
   /** Reads the whole file as JSON. Rejects with `FORMAT` if it is not valid JSON. */
-  json(options?: { signal?: AbortSignal | null | undefined }): Promise<any>;
+  json(options?: CallOptions): Promise<any>;
   /**
    * Returns a Blob that is read when it is needed: its `slice`, `stream`, `arrayBuffer`, `bytes` and `text` request
    * only their range, and keep the bytes that were read last (`maxMemory`), so that reads that overlap request nothing
@@ -927,9 +1022,10 @@ export class RemoteFile {
    * has ended. `listCached` lists the file under the name that the URL has in the cache, and `deleteCached` and
    * `clearCache` delete it.
    *
-   * Rejects with `UNSUPPORTED` if the browser cannot write such files.
+   * Calls at the same time share one download, which stops when the signals of all of them have aborted. Rejects with
+   * `UNSUPPORTED` if the browser cannot write such files.
    */
-  file(): Promise<File>;
+  file(options?: CallOptions): Promise<File>;
   /** Counters over the lifetime of the file. */
   readonly stats: FileStats;
   /** Stops all requests and frees the memory. Pending and later calls reject with `CLOSED`. */
@@ -1077,7 +1173,11 @@ export class LoadError extends Error {
 }
 
 /** The URL of the WebAssembly module, a response with it, its bytes, or the compiled module. */
-export type ModuleSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
+export type ModuleSource = string | URL | Request | Response | BinaryData | CompiledModule;
+
+/** `WebAssembly.Module`, where the `lib` of TypeScript has it. */
+export type CompiledModule =
+  typeof globalThis extends { readonly WebAssembly: { readonly Module: { readonly prototype: infer M } } } ? M : never;
 
 /** Where the parts of the package are that a bundler may not find. */
 export interface InitOptions {
@@ -1087,14 +1187,12 @@ export interface InitOptions {
    * Starts a worker that runs `weightstream/weightstream.worker.js`, for bundlers with a syntax of their own for
    * workers. It is called for each worker.
    */
-  worker?: (() => Worker) | undefined;
+  worker?: (() => Instance<"Worker", object>) | undefined;
   /**
    * The URL of `weightstream/weightstream.worker.js`, which is one self-contained file. Default:
    * `weightstream.worker.js` beside the script. In Node.js, Deno and Bun, that of `weightstream.node_worker.js`.
    */
   workerUrl?: string | URL | undefined;
-  /** The same as `workerUrl`. */
-  worker_url?: string | URL | undefined;
 }
 
 /**

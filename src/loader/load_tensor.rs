@@ -1,6 +1,10 @@
 //! Loads one tensor, with priority over prefetching.
 
+#[cfg(feature = "js")]
+use crate::codec::cast::check_float;
 use crate::deferred::Code;
+#[cfg(feature = "js")]
+use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::report_all;
@@ -58,6 +62,16 @@ impl<S: ModelSource> Loader<S> {
             report_all(&loaded.tensor, &*observer);
         }
         Rc::try_unwrap(loaded).or_else(|shared| shared.duplicate())
+    }
+
+    /// Checks before a load that a tensor has floats, or what can be converted to them.
+    ///
+    /// # Errors
+    /// As for [`Loader::load_tensor`]; `UNSUPPORTED` for a tensor of integers or booleans.
+    #[cfg(feature = "js")]
+    pub async fn check_float(&self, name: &str, to: &Dtype) -> Result<()> {
+        let tensor = self.find(name).await?;
+        check_float(&tensor.dtype, to).map_err(|error| self.place(tensor.shard, error.in_tensor(name)))
     }
 
     /// Whether a tensor that was not prefetched may be at hand in another file.

@@ -40,6 +40,7 @@ impl<S: ModelSource> Loader<S> {
         }
         let loader = Rc::clone(self);
         async move {
+            let _ends = PrefetchEnd { loader: Rc::clone(&loader), senders: Rc::clone(&senders) };
             loader.priority.yield_to_demands(None).await;
             let mut tensors: Vec<Arc<Tensor>> = Vec::new();
             for name in wanted {
@@ -114,6 +115,25 @@ impl<S: ModelSource> Loader<S> {
     pub fn forget_prefetched(&self) {
         self.prefetched.borrow_mut().clear();
         self.prefetch_budget.wake();
+    }
+}
+
+/// When prefetching ends or is dropped, the tensors that have not arrived are no longer prefetched: a later call of
+/// [`Loader::prefetch`] can start again.
+struct PrefetchEnd<S: ModelSource> {
+    loader: Rc<Loader<S>>,
+    senders: Senders<BufferOf<S>>,
+}
+
+impl<S: ModelSource> Drop for PrefetchEnd<S> {
+    fn drop(&mut self) {
+        let mut prefetched = self.loader.prefetched.borrow_mut();
+        for (name, (_, arrival)) in self.senders.take() {
+            let is_own = prefetched.get(&name).is_some_and(|(_, known)| Rc::ptr_eq(known, &arrival));
+            if is_own {
+                prefetched.remove(&name);
+            }
+        }
     }
 }
 

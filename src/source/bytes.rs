@@ -1,4 +1,4 @@
-//! A byte source of the caller: an object with `byteLength` and `slice(start, end)`.
+//! A byte source of the caller: an object with `byteLength` and `slice(start, end, { signal })`.
 
 use super::RangeResponse;
 use super::js_buffer::JsBuffer;
@@ -6,10 +6,11 @@ use super::stream::caused_error;
 use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
-use js_sys::Promise;
+use js_sys::{Object, Promise, Reflect};
 use std::ops::Range;
 use wasm_bindgen::{JsValue, prelude::wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
+use web_sys::AbortController;
 
 /// Maximum length of a slice, so that no second copy of a large tensor is allocated.
 const STEP_BYTES: u64 = 4 << 20;
@@ -22,7 +23,7 @@ extern "C" {
     #[wasm_bindgen(method, catch, getter, js_name = byteLength)]
     fn byte_length(this: &ByteSource) -> Result<JsValue, JsValue>;
     #[wasm_bindgen(method, catch)]
-    fn slice(this: &ByteSource, start: f64, end: f64) -> Result<JsValue, JsValue>;
+    fn slice(this: &ByteSource, start: f64, end: f64, options: &JsValue) -> Result<JsValue, JsValue>;
 }
 
 /// A range of a [`ByteSource`].
@@ -54,8 +55,13 @@ impl BytesBody {
         }
         let (start, end) = (self.left.start, self.left.start + length);
         let failed = |cause| thrown("slice()", cause);
-        let slice = self.source.slice(start as f64, end as f64).map_err(failed)?;
-        let slice = JsFuture::from(Promise::resolve(&slice)).await.map_err(failed)?;
+        let mut call = Call { controller: AbortController::new().map_err(failed)?, is_running: true };
+        let options = Object::new();
+        Reflect::set(&options, &"signal".into(), &call.controller.signal()).map_err(failed)?;
+        let slice = self.source.slice(start as f64, end as f64, &options).map_err(failed)?;
+        let slice = JsFuture::from(Promise::resolve(&slice)).await;
+        call.is_running = false;
+        let slice = slice.map_err(failed)?;
         let bytes = view(&slice).filter(|bytes| u64::from(bytes.length()) == length);
         let bytes = bytes.ok_or_else(|| {
             let what = format!("the byte source did not return the {length} bytes of slice({start}, {end})");
@@ -64,6 +70,20 @@ impl BytesBody {
         into.put(at.start, &bytes)?;
         self.left.start = end;
         Ok(length)
+    }
+}
+
+/// A call of `slice()`. Its signal aborts if it is dropped while it runs: nothing waits for the bytes any more.
+struct Call {
+    controller: AbortController,
+    is_running: bool,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if self.is_running {
+            self.controller.abort();
+        }
     }
 }
 

@@ -23,6 +23,10 @@ export async function followsTheDtype(loader: StreamingLoader, info: TensorInfo)
   }
   if (tensor.dtype === "F32" && tensor.data) check<typeof tensor.data, Floats>(true);
   if (tensor.data) check<typeof tensor.layout, "dense">(true);
+  if (tensor.is("BF16")) check<typeof tensor.data, Words>(true);
+  if (tensor.is("I64")) check<typeof tensor.data, ReturnType<BigInt64ArrayConstructor["of"]>>(true);
+  // @ts-expect-error: a misspelled dtype.
+  if (tensor.is("f32")) console.log(tensor.name);
   const values = tensor.components.get("values");
   if (values?.dtype === "U32") check<typeof values.data, ReturnType<Uint32ArrayConstructor["of"]>>(true);
 
@@ -36,27 +40,29 @@ export async function followsTheDtype(loader: StreamingLoader, info: TensorInfo)
 }
 
 export async function followsAs(loader: StreamingLoader, name: string, isHalf: boolean): Promise<void> {
-  const floats = await loader.loadTensor(name, { as: "F32", layout: "dense" });
-  type Kept = "I64" | "I32" | "I16" | "I8" | "U64" | "U32" | "U16" | "U8" | "BOOL";
-  check<typeof floats.dtype, "F32" | Kept | UnknownName>(true);
-  if (floats.dtype === "F32") check<typeof floats.data, Floats>(true);
-  const length: number = floats.data.length;
+  const floats = await loader.loadTensor(name, { as: "F32" });
+  check<typeof floats.dtype, "F32">(true);
+  check<typeof floats.data, Floats>(true);
+  const dense = await loader.loadTensor(name, { as: "F32", layout: "dense" });
+  check<typeof dense.data, Floats>(true);
 
   const halves = await loader.loadTensor(name, { as: "F16" });
-  if (halves.dtype === "F16" && halves.data) {
-    const first: number | undefined = halves.data[0];
-    // @ts-expect-error: a `Float16Array`.
-    check<typeof halves.data, Words>(true);
-    console.log(first, length);
-  }
+  const first: number | undefined = halves.data[0];
+  // @ts-expect-error: a `Float16Array`.
+  check<typeof halves.data, Words>(true);
+  console.log(first);
   // Not converted if `as` is undefined.
   const either = await loader.loadTensor(name, { as: isHalf ? "F16" : undefined, layout: "dense" });
   if (either.dtype === "F16") {
     const data: Words | typeof either.data = either.data;
     check<Extract<typeof data, Words>, Words>(true);
   }
-  for await (const { dtype, layout, data } of loader.tensors({ as: "F32" })) {
+  for await (const tensor of loader.tensors({ as: "F32" })) {
+    const { dtype, layout, data } = tensor;
     if (layout === "dense" && dtype === "F32") check<typeof data, Floats>(true);
+    if (tensor.is("F32")) check<typeof tensor.data, Floats>(true);
+    type Kept = "I64" | "I32" | "I16" | "I8" | "U64" | "U32" | "U16" | "U8" | "BOOL";
+    if (layout === "dense") check<typeof dtype, "F32" | Kept | UnknownName>(true);
   }
   for await (const { data } of loader.tensors({ layout: "dense" })) console.log(data.length);
 }

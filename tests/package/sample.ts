@@ -54,7 +54,7 @@ export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssemb
   await init(module);
   await init({ module: fetch("weightstream_bg.wasm"), workerUrl: "weightstream.worker.js" });
   await init({ module, worker: () => new Worker("weightstream.worker.js") });
-  await init({ worker_url: new URL("https://example.org/weightstream.worker.js") });
+  await init({ workerUrl: new URL("https://example.org/weightstream.worker.js") });
 }
 
 /** The entry with everything inside has the same interface. */

@@ -269,6 +269,19 @@ pub(crate) fn converted_dtype<'a>(from: &Dtype, to: &'a Dtype) -> Result<Option<
     }
 }
 
+/// Checks that elements are numbers that can be converted to floats of the dtype `to`, or have it already.
+///
+/// # Errors
+/// `UNSUPPORTED` for integers and booleans.
+#[cfg(feature = "js")]
+#[inline(never)]
+pub(crate) fn check_float(from: &Dtype, to: &Dtype) -> Result<()> {
+    match kind_of(from) {
+        Kind::Integer => Err(not_converted(from, to)),
+        _ => Ok(()),
+    }
+}
+
 /// Whether elements keep their dtype if they are requested as `to`.
 fn is_kept(from: &Dtype, to: &Dtype) -> Result<bool> {
     if !matches!(to, Dtype::F32 | Dtype::F16 | Dtype::BF16) {

@@ -22,16 +22,17 @@ const MAX_UNFINISHED_MS = 24 * 60 * 60 * 1000;
  *
  * @param {RemoteFile} remote
  * @param {string | undefined} name Its name in the cache.
+ * @param {AbortSignal} signal
  * @returns {Promise<File>}
  */
-export async function storedFile(remote, name) {
+export async function storedFile(remote, name, signal) {
   const own = crypto.randomUUID(); // a call that fails must not touch the files of others
   try {
     const all = await (await root()).getDirectoryHandle(FOLDER, { create: true });
     const folder = await all.getDirectoryHandle(name === undefined ? own : await hashOf(name), { create: true });
     try {
       await new Blob([name ?? ""]).stream().pipeTo(await writable(folder, NAME));
-      await remote.stream().pipeTo(await writable(folder, own));
+      await remote.stream({ signal }).pipeTo(await writable(folder, own));
       const written = await (await folder.getFileHandle(own)).getFile();
       await deleteReplaced(folder, own);
       return new File([written], remote.url.split("/").pop() ?? "", { type: remote.type });

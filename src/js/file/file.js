@@ -13,6 +13,7 @@ import * as options from "../options/options.js";
 import { joined, responseOf } from "../request/response.js";
 import { numbered } from "../loader/progress.js";
 import { prepared, withSignature } from "../source/source.js";
+import { SharedCall } from "../loader/shared_call.js";
 import { cachePersisted } from "../cache/storage.js";
 import { storedFile } from "../cache/stored.js";
 import { byteStream } from "./stream.js";
@@ -83,7 +84,7 @@ export class RemoteFile {
   #isClosed = false;
   /** @type {BlockCache | undefined} */
   #blocks;
-  /** @type {Promise<File> | undefined} */
+  /** @type {SharedCall<File> | undefined} */
   #stored;
   #isPersisted;
 
@@ -124,7 +125,7 @@ export class RemoteFile {
   /**
    * @param {number} [start]
    * @param {number} [end]
-   * @param {{ signal?: AbortSignal | null | undefined }} [given]
+   * @param {Api.CallOptions} [given]
    */
   async bytes(start = 0, end, given) {
     options.position(start, "start");
@@ -145,18 +146,18 @@ export class RemoteFile {
     return byteStream((stop) => this.#pieces(start, end, signal, stop));
   }
 
-  /** @param {{ signal?: AbortSignal | null | undefined }} [given] */
+  /** @param {Api.CallOptions} [given] */
   async arrayBuffer(given) {
     return (await this.bytes(0, undefined, given)).buffer;
   }
 
-  /** @param {{ signal?: AbortSignal | null | undefined }} [given] */
+  /** @param {Api.CallOptions} [given] */
   async text(given) {
     return new TextDecoder().decode(await this.bytes(0, undefined, given));
   }
 
   /**
-   * @param {{ signal?: AbortSignal | null | undefined }} [given]
+   * @param {Api.CallOptions} [given]
    * @returns {Promise<any>}
    */
   async json(given) {
@@ -190,12 +191,16 @@ export class RemoteFile {
     return responseOf(this.stream(), { status: 200, headers, url: this.#name });
   }
 
-  async file() {
+  /** @param {Api.CallOptions} [given] */
+  async file(given) {
+    const { signal } = options.callOptions(given);
     this.#knownLength("file");
-    return (this.#stored ??= storedFile(this, callModule(() => this.#file.cacheName)).catch((error) => {
-      this.#stored = undefined; // a later call tries again
-      throw error;
-    }));
+    checkAborted(signal);
+    this.#stored ??= new SharedCall(
+      (stop) => storedFile(this, callModule(() => this.#file.cacheName), stop),
+      () => (this.#stored = undefined), // a later call tries again
+    );
+    return this.#stored.join(signal);
   }
 
   /** Whether what is downloaded is cached, as far as it is known. */

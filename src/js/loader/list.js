@@ -2,7 +2,7 @@
 // Long lists of the module as JavaScript values: they are passed in batches of numbers and joined strings.
 
 /** @import * as Api from "../weightstream.js" */
-/** @typedef {Omit<Api.TensorInfo, "name" | "shard" | "attributes">} Kind */
+/** @typedef {Omit<Api.TensorInfo, "name" | "shard" | "file" | "offset" | "digest" | "attributes">} Kind */
 
 /** How many kinds of tensors a batch numbers, as in `src/js/list.rs`. */
 const MAX_KINDS = 32;
@@ -27,26 +27,45 @@ export function addItems(array, start, numbers, text) {
 
 /**
  * Adds a `TensorInfo` for each tensor of a batch. `src/js/list.rs` writes `numbers` in the order in which they are read
- * here; some of them are lengths of pieces of `names`, or indexes into `strings`. Tensors of the same kind share their
- * components, which are frozen.
+ * here; some of them are lengths of pieces of `texts`, or indexes into `strings`. Tensors of the same kind share their
+ * components, which are frozen. Their `file` is set by `addFiles`.
  *
  * @param {Api.TensorInfo[]} tensors
- * @param {string} names
+ * @param {string} texts
  * @param {Float64Array} numbers
  * @param {string[]} strings
  * @param {Record<string, unknown>[]} attributesOfSome
  */
-export function addTensors(tensors, names, numbers, strings, attributesOfSome) {
+export function addTensors(tensors, texts, numbers, strings, attributesOfSome) {
   let at = 0;
-  let nameAt = 0;
+  let textAt = 0;
   let attributesAt = 0;
   const kinds = /** @type {Kind[]} */ ([]);
   while (at < numbers.length) {
-    const name = names.slice(nameAt, (nameAt += numbers[at++]));
+    const name = text();
     const shard = numbers[at++];
     const attributes = numbers[at++] ? attributesOfSome[attributesAt++] : NO_ATTRIBUTES;
-    const { dtype, shape, layout, byteLength, components } = kinds[numbers[at++]] ?? newKind();
-    tensors.push({ name, dtype, shape: shape.slice(), layout, byteLength, shard, components, attributes });
+    const offset = numbers[at++];
+    const digest = /** @type {Api.TensorInfo["digest"]} */ (text() || undefined);
+    const { dtype, shape, layout, parameterCount, byteLength, components } = kinds[numbers[at++]] ?? newKind();
+    tensors.push({
+      name,
+      dtype,
+      shape: shape.slice(),
+      layout,
+      parameterCount,
+      byteLength,
+      shard,
+      file: "",
+      offset,
+      digest,
+      components,
+      attributes,
+    });
+  }
+
+  function text() {
+    return texts.slice(textAt, (textAt += numbers[at++]));
   }
 
   /** @returns {Kind} */
@@ -54,8 +73,9 @@ export function addTensors(tensors, names, numbers, strings, attributesOfSome) {
     const dtype = /** @type {Api.Dtype} */ (strings[numbers[at++]]);
     const shape = list(() => numbers[at++]);
     const layout = /** @type {Api.Layout} */ (strings[numbers[at++]]);
+    const parameterCount = shape.reduce((product, dim) => product * dim, 1);
     const byteLength = length();
-    const kind = { dtype, shape, layout, byteLength, components: Object.freeze(list(component)) };
+    const kind = { dtype, shape, layout, parameterCount, byteLength, components: Object.freeze(list(component)) };
     if (kinds.length < MAX_KINDS) kinds.push(kind);
     return kind;
   }
@@ -81,4 +101,14 @@ export function addTensors(tensors, names, numbers, strings, attributesOfSome) {
     const number = numbers[at++];
     return Number.isNaN(number) ? undefined : number;
   }
+}
+
+/**
+ * Sets the file of each tensor.
+ *
+ * @param {Api.TensorInfo[]} tensors
+ * @param {string[]} files By their index in the model.
+ */
+export function addFiles(tensors, files) {
+  for (const tensor of tensors) /** @type {{ file: string }} */ (tensor).file = files[tensor.shard] ?? "";
 }

@@ -7,7 +7,7 @@ import { messageOf } from "../module/guard.js";
 import { moveToGpu } from "../gpu/gpu.js";
 import { EarlyHead, withEarlyCache } from "../source/head.js";
 import { TensorIterator } from "./iterator.js";
-import { addItems, addTensors } from "./list.js";
+import { addFiles, addItems, addTensors } from "./list.js";
 import { followDeferred } from "../module/deferred.js";
 import { hasWorkers, holding, newWorker } from "../module/location.js";
 import { callModule, crash, dispose, init, instance, settle } from "../module/module.js";
@@ -17,6 +17,7 @@ import { offlineAdvice } from "../module/policy.js";
 import { numbered } from "./progress.js";
 import { prepared, withSignature } from "../source/source.js";
 import { cachePersisted } from "../cache/storage.js";
+import { withMethods } from "./tensor.js";
 import { modelBlob } from "./view.js";
 
 /** @import * as Api from "../weightstream.js" */
@@ -104,21 +105,25 @@ export class StreamingLoader {
     return new StreamingLoader(MAKE, loader, how);
   }
 
-  loadMetadata() {
-    return this.#settle(() => this.#usableLoader.loadMetadata(addItems));
+  /** @param {Api.CallOptions} [given] */
+  loadMetadata(given) {
+    return this.#settle(async () => this.#usableLoader.loadMetadata(addItems, options.callOptions(given).signal));
   }
 
-  loadIndex() {
+  /** @param {Api.CallOptions} [given] */
+  loadIndex(given) {
     return this.#settle(async () => {
+      const { signal } = options.callOptions(given);
       /** @type {Api.TensorInfo[]} */
       const tensors = [];
-      await this.#usableLoader.loadIndex((...batch) => addTensors(tensors, ...batch));
+      addFiles(tensors, await this.#usableLoader.loadIndex((...batch) => addTensors(tensors, ...batch), signal));
       return tensors;
     });
   }
 
-  warnings() {
-    return this.#settle(() => this.#usableLoader.warnings());
+  /** @param {Api.CallOptions} [given] */
+  warnings(given) {
+    return this.#settle(async () => this.#usableLoader.warnings(options.callOptions(given).signal));
   }
 
   /**
@@ -129,7 +134,7 @@ export class StreamingLoader {
     return this.#settle(async () => {
       const checkedName = options.tensorName(name);
       const { device, usage, as, ...checked } = options.tensorOptions(given);
-      if (!device) return this.#usableLoader.loadTensor(checkedName, { ...checked, as });
+      if (!device) return withMethods(await this.#usableLoader.loadTensor(checkedName, { ...checked, as }));
       const stream = this.#gpuTensors([checkedName], checked.rows, false, checked.signal, { device, usage, as });
       try {
         return /** @type {any} */ (await stream.next()); // a loader without this tensor rejects
@@ -163,10 +168,14 @@ export class StreamingLoader {
     };
   }
 
-  /** @param {Iterable<string>} names */
-  prefetch(names) {
+  /**
+   * @param {Iterable<string>} names
+   * @param {Api.CallOptions} [given]
+   */
+  prefetch(names, given) {
     const checked = options.names(names);
-    callModule(() => this.#usableLoader.prefetch(checked));
+    const { signal } = options.callOptions(given);
+    callModule(() => void this.#usableLoader.prefetch(checked, signal));
   }
 
   /**
@@ -186,16 +195,17 @@ export class StreamingLoader {
     };
     const next = () => this.#settle(async () => {
       stream ??= begin();
-      return this.#usableLoader && stream.next();
+      const tensor = await (this.#usableLoader && stream.next());
+      return tensor && "components" in tensor ? withMethods(tensor) : tensor;
     });
     return new TensorIterator(next, () => {
       if (!isLost()) stream?.cancel();
     });
   }
 
-  /** @param {{ signal?: AbortSignal | null | undefined }} [given] */
+  /** @param {Api.CallOptions} [given] */
   verify(given) {
-    return this.#settle(async () => this.#usableLoader.verify(options.verifyOptions(given).signal));
+    return this.#settle(async () => this.#usableLoader.verify(options.callOptions(given).signal));
   }
 
   toBlob() {

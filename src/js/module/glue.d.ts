@@ -187,11 +187,13 @@ export interface TensorHead {
 
 /** An open model, in the module of this thread or in that of a worker. */
 export interface ModelLoader {
-  loadMetadata(add: AddItems): Promise<Metadata>;
-  loadIndex(add: AddTensors): Promise<unknown>;
-  warnings(): Promise<string[]>;
+  loadMetadata(add: AddItems, signal: AbortSignal | undefined): Promise<Metadata>;
+  /** Resolves to the URLs or names of the files of the model. */
+  loadIndex(add: AddTensors, signal: AbortSignal | undefined): Promise<string[]>;
+  warnings(signal: AbortSignal | undefined): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
-  prefetch(names: string[]): void;
+  /** Resolves when the tensors have arrived, or `signal` has aborted. Never rejects. */
+  prefetch(names: string[], signal: AbortSignal | undefined): Promise<unknown>;
   tensors(options: CheckedTensorsOptions): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
@@ -252,13 +254,14 @@ export class Loader implements ModelLoader {
   static open(source: CheckedSource, options: CheckedOpenOptions): Promise<Loader>;
   /** Whether what is downloaded is cached, as far as it is known. */
   readonly isCaching: boolean;
-  loadMetadata(add: AddItems): Promise<Metadata>;
-  loadIndex(add: AddTensors): Promise<undefined>;
+  loadMetadata(add: AddItems, signal: AbortSignal | undefined): Promise<Metadata>;
+  loadIndex(add: AddTensors, signal: AbortSignal | undefined): Promise<string[]>;
   /** The names under which the files that have tensors are cached. */
   namesInCache(): string[];
-  warnings(): Promise<string[]>;
+  warnings(signal: AbortSignal | undefined): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
-  prefetch(names: string[]): void;
+  /** Resolves when the tensors have arrived, or `signal` has aborted. Never rejects. */
+  prefetch(names: string[], signal: AbortSignal | undefined): Promise<unknown>;
   tensors(options: CheckedTensorsOptions): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */

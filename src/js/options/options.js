@@ -257,7 +257,6 @@ const INIT = options({
   module: (value) => value,
   worker: callable,
   workerUrl: urlOf,
-  worker_url: urlOf,
 }, "init");
 const OPEN = options({
   signal,
@@ -338,7 +337,7 @@ const LOAD_TENSOR = options({ signal, into, rows, layout, ...gpu }, "loadTensor"
 export const position = integer(0);
 const isOrder = (/** @type {any} */ value) => value === "file" || value === "given";
 const TENSORS = options({ names, order: check(isOrder, '"file" or "given"'), signal, layout, ...gpu }, "tensors");
-const VERIFY = options({ signal }, "verify");
+const CALL = options({ signal }, "this call");
 
 /**
  * @template T
@@ -371,13 +370,13 @@ export const artifactOptions = optional(ARTIFACT_CACHE);
  * What `init` was given, which may be the module itself.
  *
  * @param {any} given
- * @returns {Omit<import("../weightstream.js").InitOptions, "worker_url">}
+ * @returns {import("../weightstream.js").InitOptions}
  */
 export function initOptions(given) {
   if (!isObject(given) || !isPlain(given)) return { module: given };
-  const { worker_url, workerUrl = worker_url, ...others } = INIT(given);
-  if (workerUrl && others.worker) throw invalid("only one of `worker` and `workerUrl` can be given");
-  return { ...others, workerUrl };
+  const checked = INIT(given);
+  if (checked.workerUrl && checked.worker) throw invalid("only one of `worker` and `workerUrl` can be given");
+  return checked;
 }
 export const prefillOptions = optional(PREFILL);
 export const readOptions = optional(READ_FILE);
@@ -388,7 +387,8 @@ export const tensorOptions = optional((given) => {
   const intoArray = checked.into && tryGet(arrayOf, given.into);
   return { ...checked, intoArray };
 });
-export const verifyOptions = optional(VERIFY);
+/** Options of calls that only have a signal. */
+export const callOptions = optional(CALL);
 export const tensorsOptions = optional((given) => {
   if (typeof given === "string" || typeof given?.[Symbol.iterator] === "function") {
     throw invalid("tensors() takes an object: write tensors({ names: [...] })");

@@ -7,7 +7,7 @@ const refuses = (call, message) => assert.throws(call, { code: "INVALID_ARGUMENT
 test("an unknown option is an error that suggests a known one", () => {
   refuses(() => options.openOptions({ maxmemory: 1 }), /no option `maxmemory`: did you mean `maxMemory`\?/);
   refuses(() => options.openOptions({ retry: { attempt: 1 } }), /no option `retry\.attempt`/);
-  refuses(() => options.verifyOptions({ limit: 1 }), /no option `limit`: verify has `signal`/);
+  refuses(() => options.callOptions({ limit: 1 }), /no option `limit`: this call has `signal`/);
 });
 
 test("an option that is undefined is like one that is absent", () => {
@@ -34,8 +34,8 @@ test("headers are everything that fetch accepts, but not Range", () => {
 });
 
 test("a null signal is no signal", () => {
-  assert.equal(options.verifyOptions({ signal: null }).signal, undefined);
-  refuses(() => options.verifyOptions({ signal: {} }), /must be an AbortSignal/);
+  assert.equal(options.callOptions({ signal: null }).signal, undefined);
+  refuses(() => options.callOptions({ signal: {} }), /must be an AbortSignal/);
 });
 
 test("a cache is a name, or an object with the methods of one", () => {
@@ -87,8 +87,7 @@ test("init takes the module itself", () => {
   const module = new URL("https://a.test/m.wasm");
   assert.equal(options.initOptions(module).module, module);
   assert.equal(options.initOptions("/m.wasm").module, "/m.wasm");
-  const { workerUrl } = options.initOptions({ worker_url: "https://a.test/w.js" });
-  assert.equal(workerUrl, "https://a.test/w.js");
+  assert.equal(options.initOptions({ workerUrl: "https://a.test/w.js" }).workerUrl, "https://a.test/w.js");
 });
 
 test("digests have a known algorithm", () => {

@@ -18,7 +18,7 @@ export type WorkerRole = "cache" | "jobs" | "loader";
 export interface RemoteMethods {
   open: (source: CheckedSource, options: RemoteOpenOptions) => undefined;
   loadMetadata: () => Metadata;
-  loadIndex: () => undefined;
+  loadIndex: () => string[];
   warnings: () => string[];
   loadTensor: (name: string, options: Omit<CheckedTensorOptions, "signal">) => Tensor;
   tensors: (options: Omit<CheckedTensorsOptions, "signal">) => undefined;

@@ -221,18 +221,25 @@ class RemoteLoader {
     return this.#call("open", [source, options], { signal });
   }
 
-  /** @param {AddItems} add */
-  loadMetadata(add) {
-    return this.#call("loadMetadata", [], { add });
+  /**
+   * @param {AddItems} add
+   * @param {AbortSignal | undefined} signal
+   */
+  loadMetadata(add, signal) {
+    return this.#call("loadMetadata", [], { add, signal });
   }
 
-  /** @param {AddTensors} add */
-  loadIndex(add) {
-    return this.#call("loadIndex", [], { add });
+  /**
+   * @param {AddTensors} add
+   * @param {AbortSignal | undefined} signal
+   */
+  loadIndex(add, signal) {
+    return this.#call("loadIndex", [], { add, signal });
   }
 
-  warnings() {
-    return this.#call("warnings", []);
+  /** @param {AbortSignal | undefined} signal */
+  warnings(signal) {
+    return this.#call("warnings", [], { signal });
   }
 
   /**
@@ -249,9 +256,12 @@ class RemoteLoader {
     return tensor;
   }
 
-  /** @param {string[]} names */
-  prefetch(names) {
-    this.#call("prefetch", [names]).catch(() => {}); // the later `loadTensor` rejects
+  /**
+   * @param {string[]} names
+   * @param {AbortSignal | undefined} signal
+   */
+  prefetch(names, signal) {
+    return this.#call("prefetch", [names], { signal }).catch(() => {}); // the later `loadTensor` rejects
   }
 
   /** @param {AbortSignal | undefined} signal */

@@ -21,7 +21,7 @@ import { startWorker } from "../module/policy.js";
 import { ownCache, ownOptions } from "../module/location.js";
 
 /** @import { Tensor } from "../weightstream.js" */
-/** @import { AddItems, ErrorFields, ModelView, TensorReader, ViewReader } from "../module/glue.js" */
+/** @import { AddItems, AddTensors, ErrorFields, ModelView, TensorReader, ViewReader } from "../module/glue.js" */
 /**
  * @import {
  *   AbortMessage, CallMessage, CreditMessage, RemoteMethods, ReplyMessage, RequestMessage, StartMessage, WorkerRole,
@@ -166,19 +166,20 @@ function serveLoader() {
     },
 
     // The pieces belong to arrays of the metadata. In one message with it, they stay the same arrays.
-    async loadMetadata() {
+    async loadMetadata({ controller }) {
       /** @type {Parameters<AddItems>[]} */
       const pieces = [];
-      const value = await opened().loadMetadata((...piece) => pieces.push(piece));
+      const value = await opened().loadMetadata((...piece) => pieces.push(piece), controller.signal);
       return [{ value, pieces }];
     },
 
-    async loadIndex({ number }) {
-      await opened().loadIndex((...piece) => scope.postMessage({ number, pieces: [piece] }));
+    async loadIndex({ number, controller }) {
+      const add = (/** @type {Parameters<AddTensors>} */ ...piece) => scope.postMessage({ number, pieces: [piece] });
+      return [{ value: await opened().loadIndex(add, controller.signal) }];
     },
 
-    async warnings() {
-      return [{ value: await opened().warnings() }];
+    async warnings({ controller }) {
+      return [{ value: await opened().warnings(controller.signal) }];
     },
 
     async loadTensor({ controller }, name, options) {
@@ -200,8 +201,8 @@ function serveLoader() {
       }
     },
 
-    async prefetch(_, names) {
-      opened().prefetch(names);
+    async prefetch({ controller }, names) {
+      await opened().prefetch(names, controller.signal);
     },
 
     async verify({ controller }) {

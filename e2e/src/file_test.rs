@@ -20,7 +20,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 15] = [
+const MODULES: [&str; 16] = [
     "remote",
     "blob",
     "fetch",
@@ -35,6 +35,7 @@ const MODULES: [&str; 15] = [
     "first_use",
     "messages",
     "progress",
+    "signals",
     "fits",
 ];
 

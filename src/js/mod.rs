@@ -27,6 +27,7 @@ use crate::error::Error;
 #[cfg(feature = "safetensors")]
 use crate::loader::SafeTensorsView;
 use crate::loader::{Loader, Stats};
+use crate::source::Source;
 use crate::source::cached::Report;
 use crate::source::web::WebSource;
 use crate::workers::{PoolHandle, pool};

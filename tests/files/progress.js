@@ -26,6 +26,7 @@ function checkEvents(failures, what, events, total) {
   failures.same(`${what}: loaded never decreases`, loaded, [...loaded].sort((a, b) => a - b));
   failures.same(`${what}: the end`, [loaded.at(-1), events.map(({ done }) => done).indexOf(true)],
     [total, events.length - 1]);
+  failures.same(`${what}: the outcome`, events.flatMap(({ outcome }) => outcome ?? []), ["done"]);
   return events.length;
 }
 
@@ -53,13 +54,13 @@ export async function prefetchedTensors() {
   return failures;
 }
 
-export async function prefetchedTensorsThatAreConverted() {
+export async function prefetchedTensorsInAnotherForm() {
   const failures = new Failures();
   for (const options of [{}, { inWorker: true }]) {
     const { loader, of, until } = await openRecorded("/rows/m.safetensors", options);
     loader.prefetch(["t"]);
     await until(() => of("prefetch").some(({ done }) => done));
-    await loader.loadTensor("t", { as: "F32" });
+    await loader.loadTensor("t", { layout: "dense" });
     checkEvents(failures, JSON.stringify(options), of("loadTensor"), 12288 * 1024);
     loader.close();
   }

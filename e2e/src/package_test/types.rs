@@ -25,7 +25,7 @@ const LIBRARIES: [(&[&str], bool); 3] = [
 const RESOLUTIONS: [(&str, &str); 2] = [("esnext", "bundler"), ("nodenext", "nodenext")];
 
 pub(super) fn are_valid(app: &Path, tools: &Path, sources: &Path, tarball: &Path) -> Result<()> {
-    for name in ["sample.ts", "oldest.ts", "data.ts", "using.ts"] {
+    for name in ["sample.ts", "oldest.ts", "data.ts", "using.ts", "node.ts"] {
         fs::copy(sources.join(name), app.join(name)).with_context(|| name.to_owned())?;
     }
     for (compiler, has_generic_arrays) in VERSIONS {
@@ -47,6 +47,16 @@ pub(super) fn are_valid(app: &Path, tools: &Path, sources: &Path, tarball: &Path
                 tsc.arg(name);
             }
         }
+        // An app for Node.js does not have the DOM.
+        let name = format!("tsconfig.{compiler}.node.json");
+        let config = json!({ "files": ["node.ts"], "compilerOptions": {
+            "strict": true, "exactOptionalPropertyTypes": true, "noUncheckedIndexedAccess": true,
+            "skipLibCheck": false, "noEmit": true, "types": ["node"],
+            "typeRoots": [tools.join("node_modules/@types")], "target": "es2022", "lib": ["es2022"],
+            "module": "nodenext", "moduleResolution": "nodenext",
+        } });
+        fs::write(app.join(&name), config.to_string())?;
+        tsc.arg(name);
         timed(compiler, || command::quiet(&mut tsc, TOOL_LIMIT)).with_context(|| compiler.to_owned())?;
     }
     are_found(tools, tarball)

@@ -124,7 +124,7 @@ impl<'a> Scripts<'a> {
         for (error, code, message) in [
             (&report.missing, "NOT_FOUND", "There is no file at the path "),
             (&report.missing_in_worker, "NOT_FOUND", "There is no file at the path "),
-            (&report.folder, "IO", "it is a folder"),
+            (&report.folder, "INVALID_ARGUMENT", "contains no files"),
             (&report.unreadable, "IO", "ELOOP"),
         ] {
             ensure!(error.code == code && error.message.contains(message), "{printed}");

@@ -82,7 +82,7 @@ fn loads(mut command: Command, app: &Path, model: &Model, url: &str) -> Result<(
     let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
     let whole: u64 = model.expected.iter().map(|tensor| tensor.byte_length).sum();
     let at = |path: &str| report.pointer(path).unwrap_or(&Value::Null);
-    for load in ["path", "file", "workers", "cold", "warm"] {
+    for load in ["path", "file", "folder", "workers", "cold", "warm"] {
         let is_loaded = at(&format!("/{load}/sha256")) == expected.sha256.as_str();
         let is_whole = *at(&format!("/{load}/byteLength")) == whole;
         ensure!(is_loaded && is_whole && at(&format!("/{load}/cacheError")).is_null(), "{load}: {printed}");

@@ -5,12 +5,14 @@
 import { startWorker } from "./policy.js";
 
 /** @import { InitOptions, ModuleSource, WeightCache } from "../weightstream.js" */
+/** @import { FolderHandle } from "../source/source.js" */
 /** @import { ErrorFields, PackageWorker } from "./glue.js" */
 
 /**
  * Platform adapter: what Node.js or the inline build supplies instead of browser defaults. The module, a worker (with
  * its own script or the given one), the storage of the cache, a check of its settings and the space for it, the `file:`
- * URL of a path, a `fetch` for such URLs, what its errors mean, and how to keep the process running.
+ * URL of a path, the folder at such a URL, a `fetch` for such URLs, what its errors mean, and how to keep the process
+ * running.
  *
  * @typedef {object} Parts
  * @property {() => ModuleSource | Promise<ModuleSource>} [module]
@@ -19,6 +21,7 @@ import { startWorker } from "./policy.js";
  * @property {() => void} [checkCache]
  * @property {() => Promise<Space>} [space]
  * @property {(text: string, isPath: boolean | undefined) => string | undefined} [urlOf]
+ * @property {(url: string) => FolderHandle | undefined} [folderOf]
  * @property {(url: string) => typeof fetch | undefined} [fetchOf]
  * @property {(error: ErrorFields) => ErrorFields} [explain]
  * @property {() => () => void} [hold]
@@ -74,6 +77,13 @@ export const platformSpace = () => ofEntry.space?.();
  * @param {boolean | undefined} isPath
  */
 export const ownUrlOf = (text, isPath) => ofEntry.urlOf?.(text, isPath);
+
+/**
+ * The folder at a URL, if the platform has folders.
+ *
+ * @param {string} url
+ */
+export const ownFolderOf = (url) => ofEntry.folderOf?.(url);
 
 /**
  * The options of a source that the platform does not fetch: its own `fetch`, without a cache.

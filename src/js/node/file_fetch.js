@@ -68,7 +68,7 @@ function unreadable(path) {
   try {
     const found = statSync(path);
     if (found.isFile()) closeSync(openSync(path, "r"));
-    if (found.isDirectory()) return { what: "it is a folder. Pass the path of a file in it" };
+    if (found.isDirectory()) return { what: "it is a folder, and this call takes a file" };
     return { what: found.isFile() ? "it could not be read a moment ago" : "it is not a file" };
   } catch (cause) {
     return { what: /** @type {Error} */ (cause).message, cause };

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { explainFile, fetchFile } from "./file_fetch.js";
+import { folderAt } from "./folder.js";
 import { checkCache, folderCache, freeSpace } from "./folder_cache.js";
 import { setParts } from "../module/location.js";
 import { ThreadWorker } from "./thread.js";
@@ -18,6 +19,7 @@ setParts({
   checkCache,
   space: freeSpace,
   urlOf: (text, isPath = existsSync(text)) => (isPath ? pathToFileURL(text).href : undefined),
+  folderOf: folderAt,
   fetchOf: (url) => (url.startsWith("file:") ? fetchFile : undefined),
   explain: explainFile,
   hold,

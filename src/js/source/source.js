@@ -4,7 +4,7 @@
 import { getter, invalidValue, shown, tryGet } from "../options/check.js";
 import { fail, invalid } from "../loader/error.js";
 import { messageOf } from "../module/guard.js";
-import { checkOwnCache, ownOptions } from "../module/location.js";
+import { checkOwnCache, ownFolderOf, ownOptions } from "../module/location.js";
 import { isResponse, onceOptions } from "./once.js";
 import { offlineAdvice } from "../module/policy.js";
 import { absolute, textOf } from "./url.js";
@@ -89,8 +89,11 @@ export async function withSignature(ready, given) {
  * @returns {Promise<CheckedSource>}
  */
 async function sourceOf(source, isFetchedByCaller) {
-  const url = textOf(source);
-  if (url !== undefined) return absolute(url, "source", isFetchedByCaller);
+  const text = textOf(source);
+  const url = text === undefined ? undefined : absolute(text, "source", isFetchedByCaller);
+  const folder = url === undefined || isFetchedByCaller ? undefined : ownFolderOf(url);
+  if (folder) return filesOfFolder(folder);
+  if (url !== undefined) return url;
   if (tryGet(lengthOfBuffer, source) !== undefined) checkAttached(source);
   const isDrop = tryGet(itemCountOf, source) !== undefined;
   if (isDrop || Array.isArray(source) || tryGet(fileCountOf, source) !== undefined) {
@@ -103,9 +106,13 @@ async function sourceOf(source, isFetchedByCaller) {
   }
   const picked = pick(source);
   if (!picked || Array.isArray(picked)) return picked?.[0] ?? checkUnknown(source);
-  if ("getFile" in picked) return read(picked);
-  const files = await filesOf(picked);
-  if (files.length === 0) throw invalid(`the folder "${picked.name}" contains no files`);
+  return "getFile" in picked ? read(picked) : filesOfFolder(picked);
+}
+
+/** @param {FolderHandle} folder */
+async function filesOfFolder(folder) {
+  const files = await filesOf(folder);
+  if (files.length === 0) throw invalid(`the folder "${folder.name}" contains no files`);
   return files;
 }
 

@@ -2,6 +2,7 @@
 // arguments are a path, a URL and the name of the tensor. Prints what it did as JSON.
 
 import { createHash } from "node:crypto";
+import { dirname } from "node:path";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { StreamingLoader, cachedBytes, clearCache, listCached, openFile } from "weightstream";
@@ -26,6 +27,7 @@ const digest = (data) => createHash("sha256").update(data).digest("hex");
 const report = {
   path: await load(path),
   file: await load(pathToFileURL(path)),
+  folder: await load(dirname(path)),
   workers: await load(path, { workers: 2 }),
   inWorker: (await load(path, { inWorker: true })).sha256,
   cold: await load(url),

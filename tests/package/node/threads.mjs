@@ -2,7 +2,7 @@
 // SHA-256 of its tensors. Prints what it did as JSON, and must then end by itself.
 
 import { createHash } from "node:crypto";
-import { readFileSync, symlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { StreamingLoader } from "weightstream";
@@ -41,7 +41,7 @@ const report = {
   warmHere: await load(url, {}),
   missing: await errorOf("missing.safetensors", {}),
   missingInWorker: await errorOf("missing.safetensors", { inWorker: true }),
-  folder: await errorOf(".", {}),
+  folder: await errorOf(mkdirSync("empty", { recursive: true }), {}),
   unreadable: await errorOf("loop.apr", { inWorker: true }),
 };
 console.log(JSON.stringify({ ...report, endedAt: Date.now() }));

@@ -6,7 +6,7 @@ use object_store::path::Path as ObjectPath;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
-use weightstream::internals::format::apr;
+use weightstream::internals::format::{Format, apr};
 use weightstream::internals::names;
 use weightstream::internals::output;
 use weightstream::internals::output::{CreatedFolders, Target};
@@ -46,7 +46,7 @@ impl Destination {
         };
         let named = entry.as_deref().and_then(|name| format_of_name(Path::new(name)));
         let format = *options.convert.format.get_or_insert(named.unwrap_or(&apr::FORMAT));
-        if !FORMATS.contains(&format.name) {
+        if !is_publishable(format) {
             let what = format!("a model in {} has no manifest, which names the files that never change", format.name);
             let error = Error::new(ErrorKind::InvalidArgument, what).in_file(place);
             return Err(error.advise(format!("Publish it in one of {}.", FORMATS.join(", "))));
@@ -99,6 +99,20 @@ impl Destination {
     pub(super) fn url_of(&self, name: &str) -> Result<String> {
         Ok(self.store.url_of(&self.key_of(name)?))
     }
+
+    /// The http(s) URL of a file, if it has one.
+    ///
+    /// # Errors
+    /// Those of [`key_of`].
+    pub(super) fn http_url_of(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.store.http_url_of(&self.key_of(name)?))
+    }
+}
+
+/// Whether models of a format can be published.
+#[doc(hidden)]
+pub fn is_publishable(format: &Format) -> bool {
+    FORMATS.contains(&format.name)
 }
 
 /// Whether a place is a URL, and not a path.

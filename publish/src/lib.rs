@@ -34,6 +34,8 @@ mod smallest;
 mod source_digest;
 mod upload;
 
+#[doc(hidden)]
+pub use destination::is_publishable;
 pub use download::{DownloadOptions, Downloaded, download, download_from};
 pub use options::{PublishOptions, Share};
 #[doc(hidden)]
@@ -62,6 +64,9 @@ pub struct Published {
     /// The URL or path to open the model with; `None` as long as the entry is not written, because only a share of the
     /// files was published.
     pub entry: Option<String>,
+    /// The http(s) URL of the entry, if the destination has one and the entry is written. That of a bucket is the URL
+    /// of its store, where clients can read it if the bucket is public.
+    pub url: Option<String>,
     /// The URLs or paths of the files of tensors that this call was responsible for, in order, with their lengths in
     /// bytes.
     pub files: Vec<(String, u64)>,
@@ -169,6 +174,7 @@ pub fn publish_with(
     let url = |record: &FileRecord| Ok((destination.url_of(&record.name)?, record.byte_length));
     let mut published = Published {
         entry: None,
+        url: None,
         difference_bytes: None,
         files: records.iter().map(url).collect::<Result<_>>()?,
         file_count: plan.shards.len(),
@@ -180,22 +186,21 @@ pub fn publish_with(
     if let Share::Part { .. } = options.share {
         return Ok(published);
     }
-    let entry = send_entry(&mut writer, &plan, &records, previous.as_ref(), &mut published.warnings, progress)?;
-    (published.entry, published.difference_bytes) = entry;
+    send_entry(&mut writer, &plan, &records, previous.as_ref(), &mut published, progress)?;
     Ok(published)
 }
 
-/// Writes the manifest, and sends it as the entry after all files were read back. Returns its URL or path, and the
-/// number of bytes of differences to the previous revision.
+/// Writes the manifest, and sends it as the entry after all files were read back. Adds where it is, the number of bytes
+/// of differences to the previous revision, and warnings to `published`.
 fn send_entry(
     writer: &mut FileWriter,
     plan: &Plan,
     records: &[FileRecord],
     previous: Option<&Previous>,
-    warnings: &mut Vec<String>,
+    published: &mut Published,
     progress: &(dyn Progress + Sync),
-) -> Result<(Option<String>, Option<u64>)> {
-    let destination = writer.destination;
+) -> Result<()> {
+    let (destination, warnings) = (writer.destination, &mut published.warnings);
     let manifest = PartialFile::create_transient(&writer.temporary_path(&destination.entry))?;
     let files: Vec<_> = records.iter().map(|record| record as &dyn ShardFile).collect();
     let mut documents = plan.write_manifest(manifest, &files, Naming::Content)?;
@@ -213,8 +218,10 @@ fn send_entry(
     writer.send_entry(&entry)?;
     read_back::verify_entry(writer, &entry)?;
     writer.remove_records(warnings);
-    let difference_bytes = revision.differences.map(|document| document.byte_length);
-    Ok((Some(destination.url_of(&destination.entry)?), difference_bytes))
+    published.difference_bytes = revision.differences.map(|document| document.byte_length);
+    published.entry = Some(destination.url_of(&destination.entry)?);
+    published.url = destination.http_url_of(&destination.entry)?;
+    Ok(())
 }
 
 /// How a revision follows from the previous one.

@@ -1,16 +1,18 @@
 //! Objects in S3, Google Cloud Storage and Azure, and files on WebDAV servers, through the crate `object_store`.
 
 mod address;
+mod answer;
 mod body;
 mod connector;
 mod credentials;
 mod encoded_names;
 mod error;
+mod public_url;
 mod store;
 
 pub(crate) use address::{is_same_origin, key_of, split_name};
 pub use body::ObjectBody;
-pub(crate) use error::object_error;
+pub(crate) use error::{is_absent, object_error};
 pub use store::Store;
 pub(crate) use store::{MultipartObjects, Uploads};
 

@@ -4,6 +4,7 @@ use super::address::Address;
 use super::connector::Connector;
 use super::credentials::aws_profile;
 use super::error::object_error;
+use super::public_url;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -26,6 +27,8 @@ pub struct Store {
     /// Whether the store keeps headers such as `Cache-Control` with an object.
     keeps_headers: bool,
     base: Base,
+    /// What precedes the key in the http(s) URL of an object, if it is another one, without a slash at its end.
+    public_base: Option<String>,
 }
 
 /// What precedes the key of an object.
@@ -80,30 +83,37 @@ impl Store {
         let base = if base.path() == "/" { base_url.trim_end_matches('/') } else { &base_url }.to_owned();
         let web_server = (scheme == ObjectStoreScheme::Http).then(|| base.clone());
         let connector = Connector { headers: checked_headers(headers)?, web_server };
+        let bucket = url.host_str().unwrap_or_default().to_owned();
+        let has_bucket = matches!(url.scheme(), "s3" | "s3a" | "gs" | "az");
         let base = Base::Url(base);
         let incomplete = |error| object_error(error).in_file(url.as_str());
         let store = match scheme {
             ObjectStoreScheme::AmazonS3 => {
                 let builder = AmazonS3Builder::from_env();
                 let builder = aws_profile().into_iter().fold(builder, |b, (key, value)| b.with_config(key, value));
+                let public_base = public_url::of_s3(&builder, &bucket).filter(|_| has_bucket);
                 let store =
                     builder.with_url(url.as_str()).with_http_connector(connector).build().map_err(incomplete)?;
-                Store::with_parts(base, Arc::new(store))
+                Store { public_base, ..Store::with_parts(base, Arc::new(store)) }
             }
             ObjectStoreScheme::GoogleCloudStorage => {
-                let store = GoogleCloudStorageBuilder::from_env().with_url(url.as_str()).with_http_connector(connector);
-                Store::with_parts(base, Arc::new(store.build().map_err(incomplete)?))
+                let builder = GoogleCloudStorageBuilder::from_env();
+                let public_base = public_url::of_gcs(&builder, &bucket).filter(|_| has_bucket);
+                let store = builder.with_url(url.as_str()).with_http_connector(connector);
+                Store { public_base, ..Store::with_parts(base, Arc::new(store.build().map_err(incomplete)?)) }
             }
             ObjectStoreScheme::MicrosoftAzure => {
-                let store = MicrosoftAzureBuilder::from_env().with_url(url.as_str()).with_http_connector(connector);
+                let builder = MicrosoftAzureBuilder::from_env();
+                let public_base = public_url::of_azure(&builder, &bucket).filter(|_| has_bucket);
+                let store = builder.with_url(url.as_str()).with_http_connector(connector);
                 let objects = Arc::new(store.build().map_err(incomplete)?);
                 // With `MultipartStore`, the objects would have no headers.
-                Store { objects, uploads: Uploads::Parts, keeps_headers: true, base }
+                Store { objects, uploads: Uploads::Parts, keeps_headers: true, base, public_base }
             }
             ObjectStoreScheme::Http => {
                 let store = HttpBuilder::new().with_url(base_url).with_http_connector(connector);
                 let objects = Arc::new(store.build().map_err(incomplete)?);
-                Store { objects, uploads: Uploads::Whole, keeps_headers: true, base }
+                Store { objects, uploads: Uploads::Whole, keeps_headers: true, base, public_base: None }
             }
             _ => return Err(refuse("this URL is not of a store")),
         };
@@ -118,12 +128,18 @@ impl Store {
         let path = path.canonicalize().map_err(|error| Error::from(error).in_file(&path.display().to_string()))?;
         let place = |error| object_error(error).in_file(&path.display().to_string());
         let objects = Arc::new(LocalFileSystem::new_with_prefix(&path).map_err(place)?);
-        Ok(Store { objects, uploads: Uploads::Files, keeps_headers: false, base: Base::Folder(path) })
+        Ok(Store {
+            objects,
+            uploads: Uploads::Files,
+            keeps_headers: false,
+            base: Base::Folder(path),
+            public_base: None,
+        })
     }
 
     fn with_parts<T: ObjectStore + MultipartStore>(base: Base, store: Arc<T>) -> Store {
         let objects = Arc::clone(&store) as _;
-        Store { objects, uploads: Uploads::ContinuedParts(store), keeps_headers: true, base }
+        Store { objects, uploads: Uploads::ContinuedParts(store), keeps_headers: true, base, public_base: None }
     }
 
     pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {
@@ -151,6 +167,14 @@ impl Store {
         match &self.base {
             Base::Url(base) => format!("{base}/{}", names::encoded(key.as_ref())),
             Base::Folder(folder) => folder.join(key.as_ref()).display().to_string(),
+        }
+    }
+    /// The http(s) URL of an object, if it has one. Clients can read it there if the bucket is public.
+    pub(crate) fn http_url_of(&self, key: &ObjectPath) -> Option<String> {
+        match (&self.public_base, &self.base) {
+            (Some(base), _) => Some(format!("{base}/{}", names::encoded(key.as_ref()))),
+            (None, Base::Url(base)) if base.starts_with("http") => Some(self.url_of(key)),
+            (None, _) => None,
         }
     }
 }

@@ -4,7 +4,7 @@ mod folder;
 mod multipart;
 mod parts;
 
-use crate::object::{Store, Uploads, object_error};
+use crate::object::{Store, Uploads, is_absent, object_error};
 use object_store::path::Path as ObjectPath;
 use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, PutOptions};
 use parts::PART_BYTES;
@@ -92,12 +92,12 @@ pub(super) async fn send_bytes(
 pub(super) async fn length_of(store: &Store, path: &ObjectPath) -> Result<Option<u64>> {
     let error = match store.objects().head(path).await {
         Ok(meta) => return Ok(Some(meta.size)),
-        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(absent @ object_store::Error::NotFound { .. }) if is_absent(&absent) => return Ok(None),
         Err(error) => error,
     };
     // Some servers do not support HEAD.
     let options = GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() };
-    match store.objects().get_opts(path, options).await.map_err(object_error) {
+    match store.objects().get_opts(path, options).await {
         Ok(got) => Ok(Some(got.meta.size)),
         Err(absent) if is_absent(&absent) => Ok(None),
         Err(_) => Err(object_error(error).in_file(&store.url_of(path))),
@@ -113,19 +113,19 @@ pub(super) async fn read(store: &Store, path: &ObjectPath) -> Result<Vec<u8>> {
 /// Looks for a small file. It is absent as for [`length_of`].
 pub(super) async fn find(store: &Store, path: &ObjectPath) -> Result<Found> {
     let place = |error: Error| error.in_file(&store.url_of(path));
-    let got = match store.objects().get(path).await.map_err(object_error) {
+    let got = match store.objects().get(path).await {
         Ok(got) if got.meta.size > MAX_MANIFEST_BYTES => return Ok(Found::TooLarge),
         Ok(got) => got,
         Err(error) if is_absent(&error) => return Ok(Found::Nothing),
-        Err(error) => return Err(place(error)),
+        Err(error) => return Err(place(object_error(error))),
     };
     got.bytes().await.map(|bytes| Found::Bytes(bytes.into())).map_err(|error| place(object_error(error)))
 }
 
 /// Deletes a file, if it exists.
 pub(super) async fn delete(store: &Store, path: &ObjectPath) -> Result<()> {
-    match store.objects().delete(path).await.map_err(object_error) {
-        Err(error) if !is_absent(&error) => Err(error.in_file(&store.url_of(path))),
+    match store.objects().delete(path).await {
+        Err(error) if !is_absent(&error) => Err(object_error(error).in_file(&store.url_of(path))),
         _ => Ok(()),
     }
 }
@@ -141,9 +141,4 @@ pub(super) fn is_foreign(place: &str) -> Error {
 /// The headers that the store keeps with a file.
 fn attributes(store: &Store, kind: Kind) -> Attributes {
     if store.keeps_headers() { kind.attributes() } else { Attributes::new() }
-}
-
-/// Whether the file does not exist. A store says "forbidden" instead to those who may not list its files.
-fn is_absent(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::NotFound | ErrorKind::Http | ErrorKind::Unsupported)
 }

@@ -16,7 +16,7 @@ use weightstream_cli::serve::Server;
 )]
 pub(super) struct Arguments {
     /// The folder to serve.
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
     /// The port on 127.0.0.1; 0 selects a free port.
     #[arg(long, default_value_t = 8080)]

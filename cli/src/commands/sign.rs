@@ -3,7 +3,7 @@
 use super::progress::Bar;
 use super::signature::path_in;
 use super::terminal::{GOOD, inform, styled};
-use super::{Failure, model};
+use super::{Failure, model, one_line};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     check_output(signature, &inputs, keep_existing)?;
     let bundle = sign_folder(place, &private, &ignored, &Bar::new("signing"))?;
     write_output(signature, bundle.as_bytes(), &inputs, keep_existing)?;
-    inform(&format!("{}: {}", styled(GOOD, "signed"), signature.display()))?;
+    let [signed, written] = [place, signature].map(|path| one_line(&path.display().to_string()));
+    inform(&format!("{}: {signed}; the signature is in {written}", styled(GOOD, "signed")))?;
     Ok(())
 }
 

@@ -24,7 +24,7 @@ fn signed() -> Folder {
     folder.write("key.pem", KEY.as_bytes());
     folder.write("public.pem", PUBLIC_KEY.as_bytes());
     let printed = succeed(&folder, &["sign", "m", "--key", "key.pem", "--signature", "m/model.sig"]);
-    assert_eq!(printed, "signed: m/model.sig\n");
+    assert_eq!(printed, "signed: m; the signature is in m/model.sig\n");
     folder
 }
 

@@ -20,7 +20,7 @@ const MAX_METADATA_BYTES: u64 = 64 << 20;
 #[derive(clap::Args)]
 pub(super) struct ConversionArguments {
     /// The format to write. By default, it is inferred from the name of OUT: .apr, .safetensors …
-    #[arg(long, value_parser = format_parser())]
+    #[arg(long, value_parser = format_parser(|_| true))]
     format: Option<&'static Format>,
     /// The version of the format to write: 1.2 (the default), 1.1 or 1.0 of zTensor. Tools for one version may refuse
     /// files of another.
@@ -155,8 +155,9 @@ impl ConversionArguments {
     }
 }
 
-fn format_parser() -> impl TypedValueParser<Value = &'static Format> {
-    let names = write::formats().map(|format| format.name);
+/// Parses the name of a format that can be written and is accepted.
+pub(super) fn format_parser(accepts: fn(&Format) -> bool) -> impl TypedValueParser<Value = &'static Format> {
+    let names = write::formats().filter(|format| accepts(format)).map(|format| format.name);
     PossibleValuesParser::new(names).try_map(|name| write::format_named(&name))
 }
 

@@ -1,13 +1,15 @@
 //! `weightstream completions` and `weightstream man`: generated from the definitions of the commands.
 
 use super::Failure;
+use super::examples::{Example, examples_of};
 use clap::Command;
 use clap_complete::Shell;
+use clap_mangen::roff::{Roff, bold, roman};
 use std::io::{self, Write};
 
 /// Prints the script that completes the command in a shell.
 ///
-/// For bash: `weightstream completions bash > ~/.local/share/bash-completion/completions/weightstream`.
+/// Write it to where the shell finds completions.
 #[derive(clap::Args)]
 #[command(after_help = "Exit codes: 0 for success, 1 if the output cannot be written, 2 for wrong usage.")]
 pub(super) struct CompletionsArguments {
@@ -16,8 +18,6 @@ pub(super) struct CompletionsArguments {
 }
 
 /// Prints the manual page of weightstream, or of one of its commands.
-///
-/// `weightstream man | man -l -` shows it.
 #[derive(clap::Args)]
 #[command(after_help = "Exit codes: 0 for success, 1 if the output cannot be written, 2 for wrong usage.")]
 pub(super) struct ManArguments {
@@ -44,9 +44,23 @@ pub(super) fn man(arguments: &ManArguments, mut definition: Command) -> Result<(
             }
         },
     };
+    // clap has no place for exit codes and examples of its own; manual pages have sections for them.
+    let examples = section_of_examples(examples_of(page.get_name()));
+    let exit_codes = page.get_after_help().cloned().unwrap_or_default();
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text)?;
-    // clap has no place for exit codes of its own; manual pages have this section.
-    let text = String::from_utf8_lossy(&text).replace(".SH EXTRA", ".SH \"EXIT STATUS\"");
+    clap_mangen::Man::new(page.after_long_help(exit_codes)).render(&mut text)?;
+    let mut text = String::from_utf8_lossy(&text).replace(".SH EXTRA", ".SH \"EXIT STATUS\"");
+    text.push_str(&examples);
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// The last section of a manual page.
+fn section_of_examples(examples: &[Example]) -> String {
+    let mut section = Roff::new();
+    section.control("SH", ["EXAMPLES"]);
+    for Example { purpose, line } in examples {
+        section.control("TP", []).text([roman(*purpose)]);
+        section.control("nf", []).text([bold(*line)]).control("fi", []); // a command line is not filled
+    }
+    section.to_roff()
 }

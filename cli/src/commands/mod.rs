@@ -6,6 +6,7 @@ mod describe;
 mod diff;
 mod digests;
 mod download;
+mod examples;
 mod extract;
 mod inspect;
 mod manual;
@@ -88,10 +89,15 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// The definition of the command line.
+fn interface() -> clap::Command {
+    examples::with_examples(Arguments::command().mut_subcommand("publish", publish::with_own_defaults))
+}
+
 /// Runs the command of the process arguments. Exit codes: 0 for success, 1 for a failure, 2 for wrong usage, 130 after
 /// a signal. Like `diff` of POSIX, `diff` exits with 1 if the models are different, and with 2 after a failure.
 pub(crate) fn run() -> ExitCode {
-    let interface = Arguments::command();
+    let interface = interface();
     let matches = interface.clone().get_matches();
     let Arguments { terminal, command } = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     terminal.apply();

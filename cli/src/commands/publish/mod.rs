@@ -1,14 +1,16 @@
 //! `weightstream publish`: converts a model, and uploads it for clients on the web; or checks the server of one.
 
 mod check;
+mod help;
+mod report;
+
+pub(super) use help::with_own_defaults;
 
 use super::conversion::ConversionArguments;
 use super::convert::watch_signals;
 use super::model::{HttpArguments, ModelArguments};
 use super::progress::Bar;
-use super::terminal::inform;
-use super::{Failure, count, one_line, warn};
-use indicatif::DecimalBytes;
+use super::{Failure, warn};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use weightstream::internals::format::{Format, apr};
 use weightstream::internals::write::format_of_name;
 use weightstream::{Error, Result};
 use weightstream_publish::check::Server;
-use weightstream_publish::{PublishOptions, Published, Share, smallest_format};
+use weightstream_publish::{PublishOptions, Share, smallest_format};
 
 /// Converts a model, and publishes it in a folder, in S3, Google Cloud Storage or Azure, or on a web server.
 ///
@@ -38,7 +40,8 @@ use weightstream_publish::{PublishOptions, Published, Share, smallest_format};
                         130 after Ctrl-C or another signal."
 )]
 pub(super) struct Arguments {
-    /// The model: as for `convert`.
+    /// The model: a file of tensors, a manifest with its files in the same folder, a folder with one of them, such as a
+    /// repository of Hugging Face, a URL of a file (http, https, s3, gs, az), or `hf:owner/name@revision/path`.
     #[arg(value_name = "FILE|FOLDER|URL", required_unless_present = "check")]
     input: Option<OsString>,
     /// A folder, or a URL such as s3://bucket/folder/, gs://…, az://… or https://… (written with PUT). If it ends with
@@ -65,11 +68,15 @@ pub(super) struct Arguments {
     /// A header to send with every request to an http(s) DEST, and to no other origin. Can be repeated.
     #[arg(long = "put-header", value_name = "NAME: VALUE")]
     put_headers: Vec<String>,
+    /// The URL of the entry's folder for clients, such as that of a CDN. Only the printed lines that open the model have
+    /// it. By default, it is that of DEST, or that of the bucket in its store.
+    #[arg(long, value_name = "URL", value_parser = parse_public_url)]
+    public_url: Option<String>,
     /// Replace files at DEST that an earlier run has not written.
     #[arg(long)]
     force: bool,
     /// Publish nothing, but check the server of the file of tensors or the manifest at this URL.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["input", "part", "merge", "from", "put_headers", "force"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["input", "part", "merge", "from", "put_headers", "public_url", "force"])]
     check: Option<String>,
     /// The origin of the page that loads the model; by default https://app.example.
     #[arg(long, value_name = "ORIGIN", requires = "check")]
@@ -87,7 +94,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(url) = &arguments.check {
         return check::run(url, &arguments);
     }
-    let Arguments { input, destination, http, conversion, part, merge, from, put_headers, force, .. } = arguments;
+    let Arguments { input, destination, http, conversion, part, merge, from, put_headers, public_url, force, .. } =
+        arguments;
     let (input, destination) = (ModelArguments::new(input.unwrap_or_default(), http), destination.unwrap_or_default());
     let model = input.open()?;
     let chosen = conversion.format().or_else(|| format_of_place(&destination));
@@ -116,7 +124,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     for warning in &published.warnings {
         warn(warning);
     }
-    report(&published)
+    report::report(&published, public_url.as_deref())
 }
 
 /// The format of an entry at a path or a URL, or of the entry that a local folder has from an earlier run.
@@ -126,35 +134,18 @@ fn format_of_place(place: &str) -> Option<&'static Format> {
     format_of_name(Path::new(path)).or_else(|| format_of_name(Path::new(entry?)))
 }
 
-fn report(published: &Published) -> Result<(), Failure> {
-    let Published { entry, files, file_count, sent_files, sent_bytes, .. } = published;
-    let bytes: u64 = files.iter().map(|(_, byte_length)| byte_length).sum();
-    let (what, total) = match entry {
-        Some(entry) => (one_line(entry), count(*file_count, "file")),
-        None => ("part".to_owned(), format!("{} of {file_count}", count(files.len(), "file"))),
-    };
-    let existed = match files.len() - sent_files {
-        0 => String::new(),
-        existed => format!(", {existed} existed"),
-    };
-    let sent = format!("{} sent ({})", count(*sent_files, "file"), DecimalBytes(*sent_bytes));
-    inform(&format!("{what}: {total}, {}; {sent}{existed}", DecimalBytes(bytes)))?;
-    let uncompressed = published.uncompressed_bytes;
-    if entry.is_some() && bytes < uncompressed {
-        let (ratio, saved) = (bytes as f64 / uncompressed as f64, DecimalBytes(uncompressed - bytes));
-        inform(&format!("each download is {saved} smaller than without compression ({ratio:.2})"))?;
-    }
-    if let Some(difference) = published.difference_bytes {
-        let ratio = difference as f64 / (bytes as f64).max(1.0);
-        let size = DecimalBytes(difference);
-        inform(&format!("clients with the previous revision download differences of {size} instead ({ratio:.2})"))?;
-    }
-    Ok(())
-}
-
 fn server(name: &str) -> Result<Server, String> {
     let names = Server::ALL.map(Server::name).join(", ");
     Server::ALL.into_iter().find(|one| one.name() == name).ok_or_else(|| format!("write one of {names}"))
+}
+
+fn parse_public_url(url: &str) -> Result<String, String> {
+    let is_http = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    if is_http {
+        Ok(url.to_owned())
+    } else {
+        Err("write an http or https URL, such as https://cdn.example/m/".to_owned())
+    }
 }
 
 fn parse_part(text: &str) -> Result<Share, String> {

@@ -33,6 +33,7 @@ mod remote;
 #[path = "../../../tests/traps/server.rs"]
 mod server;
 mod signatures;
+mod stores;
 mod terminal;
 mod updates;
 

@@ -12,5 +12,6 @@ mod outputs;
 mod parts;
 mod places;
 mod published;
+mod refusals;
 mod revisions;
 mod server;

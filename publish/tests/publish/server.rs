@@ -20,6 +20,9 @@ pub(crate) struct Request {
 /// Changes a file that is sent.
 pub(crate) type Change = fn(&str, &mut Vec<u8>);
 
+/// The status and the body with which a request is refused, by its method.
+pub(crate) type Refusal = fn(&str) -> Option<(&'static str, &'static str)>;
+
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) address: String,
@@ -27,6 +30,7 @@ pub(crate) struct Server {
     requests: Arc<Mutex<Vec<Request>>>,
     sent_bytes: Arc<Mutex<u64>>,
     change: Change,
+    refusal: Refusal,
 }
 
 impl Server {
@@ -36,10 +40,18 @@ impl Server {
     }
 
     pub(crate) fn with_change(change: Change) -> Self {
+        Server::with(change, |_| None)
+    }
+
+    pub(crate) fn refusing(refusal: Refusal) -> Self {
+        Server::with(|_, _| {}, refusal)
+    }
+
+    fn with(change: Change, refusal: Refusal) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let server =
-            Server { address, files: Arc::default(), requests: Arc::default(), sent_bytes: Arc::default(), change };
+        let (files, requests, sent_bytes) = Default::default();
+        let server = Server { address, files, requests, sent_bytes, change, refusal };
         let answering = server.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -85,6 +97,9 @@ impl Server {
     }
 
     fn answer(&self, request: &Request, mut body: Vec<u8>) -> Vec<u8> {
+        if let Some((status, text)) = (self.refusal)(&request.method) {
+            return format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len()).into_bytes();
+        }
         let mut files = self.files.lock().unwrap();
         let path = names::decoded(&request.path).unwrap();
         let found = files.get(&path).cloned();

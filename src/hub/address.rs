@@ -96,6 +96,12 @@ impl Address {
         })
     }
 
+    /// Whether no file of the repository is named.
+    #[cfg(http_client)]
+    pub(crate) fn is_repository(&self) -> bool {
+        self.path.is_none()
+    }
+
     /// The URL of the folder of all files at a revision, with a slash at its end.
     pub(super) fn base(&self, revision: &str) -> String {
         let Address { endpoint, repository, .. } = self;

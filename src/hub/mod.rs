@@ -72,6 +72,9 @@ pub(crate) struct Repository {
     #[cfg(workers)]
     unpinned_base: String,
     digests: HashMap<String, Digest>,
+    /// The paths of all files, if the hub lists them.
+    #[cfg(http_client)]
+    files: Vec<String>,
 }
 
 /// One file of a repository at a commit.
@@ -98,6 +101,15 @@ impl Repository {
     /// The digest of a file, as the hub states it.
     pub(crate) fn digest_of(&self, url: &str) -> Option<Digest> {
         self.digests.get(&names::path_below(&self.base, url)?).copied()
+    }
+
+    /// The paths of the other files in the folder of a file, and in the folders in it, relative to this folder.
+    #[cfg(http_client)]
+    pub(crate) fn files_beside(&self, url: &str) -> Vec<String> {
+        let Some(own) = names::path_below(&self.base, url) else { return Vec::new() };
+        let folder = own.rfind('/').and_then(|end| own.get(..=end)).unwrap_or_default();
+        let others = self.files.iter().filter(|path| **path != own);
+        others.filter_map(|path| path.strip_prefix(folder)).map(str::to_owned).collect()
     }
 
     /// The URL of a file at the revision as it was addressed. It stays the same when the revision moves.
@@ -148,6 +160,8 @@ pub(crate) async fn locate(address: &Address, transport: &impl Transport) -> Res
                 #[cfg(workers)]
                 unpinned_base: address.base(&address.revision),
                 digests,
+                #[cfg(http_client)]
+                files: listing.files.into_iter().map(|file| file.path).collect(),
             };
             Ok(Some(Located { url: address.file(&commit, &path), repository: Rc::new(repository) }))
         }

@@ -58,6 +58,8 @@ pub use verified::Verified;
 use crate::error::Result;
 #[cfg(writes)]
 use crate::identity::Identity;
+#[cfg(all(http_client, writes))]
+use crate::index::Part;
 use crate::index::{Algorithm, Digest, Manifest, Metadata, Tensor};
 use crate::model::assembly::{Assembly, Opened};
 use crate::pipeline::Pool;
@@ -223,6 +225,13 @@ impl<S: ModelSource> Loader<S> {
     /// `shard` is a position in this list.
     pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, Option<u64>)> {
         self.shards.iter().map(|shard| (shard.file.source.name(), shard.file.file_length()))
+    }
+
+    /// What names and describes these files; `None` for the file that was opened.
+    #[doc(hidden)]
+    #[cfg(all(http_client, writes))]
+    pub fn parts(&self) -> impl Iterator<Item = Option<&Part>> {
+        self.shards.iter().map(|shard| shard.part.as_ref())
     }
 
     /// The sources of these files.

@@ -123,6 +123,18 @@ impl<S: ModelSource> RemoteFile<S> {
         &self.file.stats
     }
 
+    /// The first bytes of the file, up to `count`, which should be those that were requested to open it.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub async fn head(&self, count: u64) -> Result<Vec<u8>> {
+        let start = |window: &Window| {
+            let count = window.file_length().map_or(count, |length| count.min(length));
+            window.get(0..count).map(<[u8]>::to_vec)
+        };
+        self.file.parse_with(start).await
+    }
+
     /// Reads the bytes of `range`, or up to the end of the file if that comes first. Requests nothing yet.
     pub fn read(&self, range: Range<u64>) -> FileReader<S> {
         let end = self.byte_length().map_or(range.end, |length| range.end.min(length));

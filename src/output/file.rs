@@ -25,6 +25,10 @@ pub struct PartialFile {
     /// The length of the head, which is written last and not included in `crc32`.
     head_length: u64,
     crc32: crc32fast::Hasher,
+    /// The number of bytes at the start that an interrupted call has left, and that were not taken yet.
+    left_bytes: u64,
+    /// Whether dropping the file leaves it once a byte is written.
+    is_kept_if_begun: bool,
     /// Whether the file is read and deleted by this process, so that it need not survive a crash of the system.
     is_transient: bool,
 }
@@ -74,9 +78,58 @@ impl PartialFile {
     /// writing the same output.
     pub fn create(path: &Path) -> Result<Self> {
         let (guard, file) = Guard::create(path)?;
+        Ok(PartialFile::of(guard, file, 0))
+    }
+
+    /// Continues the file that an interrupted call has left, or creates one. [`PartialFile::take_left`] or
+    /// [`PartialFile::rewind`] must come before the first byte. Once a byte is written, dropping the file leaves it.
+    ///
+    /// # Errors
+    /// Those of [`PartialFile::create`].
+    pub fn continued(path: &Path) -> Result<Self> {
+        let (guard, file) = match Guard::of_kept(path)? {
+            Some(kept) => kept,
+            None => Guard::create(path)?,
+        };
+        let left_bytes = file.metadata().map_err(|e| guard.with_path(e))?.len();
+        Ok(PartialFile { is_kept_if_begun: true, ..PartialFile::of(guard, file, left_bytes) })
+    }
+
+    fn of(guard: Guard, file: File, left_bytes: u64) -> Self {
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let crc32 = crc32fast::Hasher::new();
-        Ok(PartialFile { guard, file, position: 0, head_length: 0, crc32, is_transient: false })
+        let (position, head_length, is_kept_if_begun, is_transient) = Default::default();
+        PartialFile { guard, file, position, head_length, crc32, left_bytes, is_kept_if_begun, is_transient }
+    }
+
+    /// The number of bytes that an interrupted call has left, and that were not taken yet.
+    pub fn left_bytes(&self) -> u64 {
+        self.left_bytes
+    }
+
+    /// Calls `take` with the bytes that an interrupted call has left, and continues after them.
+    ///
+    /// # Errors
+    /// `IO`; those of `take`.
+    pub fn take_left(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut piece = vec![0; BUFFER_BYTES];
+        while self.left_bytes > 0 {
+            let wanted = usize::try_from(self.left_bytes).unwrap_or(BUFFER_BYTES).min(BUFFER_BYTES);
+            let count = self.file.get_mut().read(piece.get_mut(..wanted).unwrap_or_default());
+            let count = count.map_err(|e| self.with_path(e))?;
+            let Some(bytes @ [_, ..]) = piece.get(..count) else { break }; // it has become shorter
+            take(bytes)?;
+            self.crc32.update(bytes);
+            self.position += count as u64;
+            self.left_bytes = self.left_bytes.saturating_sub(count as u64);
+        }
+        self.left_bytes = 0;
+        Ok(())
+    }
+
+    /// Removes the file when it is dropped: what was written is of no use to a later call.
+    pub fn discard_if_dropped(&mut self) {
+        (self.is_kept_if_begun, self.guard.is_kept) = (false, false);
     }
 
     /// Creates a file that this process reads and deletes.
@@ -121,6 +174,7 @@ impl PartialFile {
         self.file.write_all(bytes).map_err(|e| self.with_path(e))?;
         self.crc32.update(bytes);
         self.position += bytes.len() as u64;
+        self.guard.is_kept |= self.is_kept_if_begun;
         Ok(())
     }
 
@@ -156,7 +210,7 @@ impl PartialFile {
     pub fn rewind(&mut self, mark: Mark) -> Result<()> {
         self.seek(mark.position)?;
         self.file.get_ref().set_len(mark.position).map_err(|e| self.with_path(e))?;
-        self.crc32 = mark.crc32;
+        (self.crc32, self.left_bytes) = (mark.crc32, 0);
         Ok(())
     }
 

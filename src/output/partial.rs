@@ -23,6 +23,8 @@ pub(crate) struct Guard {
     /// The temporary path.
     pub(crate) partial: PathBuf,
     pub(crate) published: bool,
+    /// Whether dropping this leaves the file, so that a later call can continue it.
+    pub(crate) is_kept: bool,
     identity: Option<Identity>,
     /// The permissions of the file that will be replaced.
     permissions: Option<fs::Permissions>,
@@ -76,7 +78,28 @@ impl Guard {
         let place = |error: io::Error| Error::from(error).in_file(&path.display().to_string());
         let file = created.map_err(place)?;
         let identity = file.metadata().ok().and_then(|metadata| Identity::of(&metadata));
-        Ok((Guard { path: path.to_owned(), partial, published: false, identity, permissions }, file))
+        Ok((Guard { path: path.to_owned(), partial, published: false, is_kept: false, identity, permissions }, file))
+    }
+
+    /// Opens the temporary file that an interrupted call of this user has kept, for reading and writing, and locks it.
+    /// `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of [`Guard::create`].
+    pub(crate) fn of_kept(path: &Path) -> Result<Option<(Guard, File)>> {
+        let permissions = replaced(path)?.map(|metadata| metadata.permissions());
+        let partial = partial_path(path);
+        let Ok(current) = fs::symlink_metadata(&partial) else { return Ok(None) };
+        if !current.is_file() || has_other_names(&current) || !is_own(&current) {
+            return Ok(None);
+        }
+        let Ok(file) = no_follow(File::options().read(true).write(true)).open(&partial) else { return Ok(None) };
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Err(busy(path));
+        }
+        let (mut guard, file) = Guard::new(path, partial, Ok(file), permissions)?;
+        guard.is_kept = true;
+        Ok(guard.is_in_place().then_some((guard, file)))
     }
 
     /// Removes the permission to execute from the permissions that the file will have.
@@ -125,7 +148,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.published && self.is_in_place() {
+        if !self.published && !self.is_kept && self.is_in_place() {
             fs::remove_file(&self.partial).ok(); // harmless if it fails: the name marks the file as partial
         }
     }
@@ -199,6 +222,17 @@ fn has_other_names(metadata: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn has_other_names(_: &Metadata) -> bool {
     false
+}
+
+/// Whether the file belongs to the user of this process: others cannot have prepared it, or keep it open.
+#[cfg(unix)]
+fn is_own(metadata: &Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::uid(metadata) == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn is_own(_: &Metadata) -> bool {
+    true
 }
 
 #[cfg(unix)]

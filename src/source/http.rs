@@ -226,6 +226,14 @@ impl ModelSource for HttpSource {
         self.on_hub().await
     }
 
+    fn files_beside(&self) -> Vec<String> {
+        let is_repository = self.shared.address.as_ref().is_some_and(|address| address.is_repository());
+        match self.hub_file.as_ref().filter(|_| is_repository) {
+            Some(file) => file.repository.files_beside(self.url.as_str()),
+            None => Vec::new(),
+        }
+    }
+
     fn stated_digest(&self) -> Option<Digest> {
         self.hub_file.as_ref()?.repository.digest_of(self.url.as_str())
     }

@@ -116,6 +116,13 @@ pub trait ModelSource: Source {
         Ok(self)
     }
 
+    /// The other files beside the model and in folders beside it, if the address is that of a whole repository, by their
+    /// paths relative to the folder of this file.
+    #[doc(hidden)]
+    fn files_beside(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The digest of the whole file that its host states, if it does. Calls that read the whole file compare it.
     #[doc(hidden)]
     fn stated_digest(&self) -> Option<Digest> {

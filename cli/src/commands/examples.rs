@@ -80,13 +80,15 @@ const PUBLISH: &[Example] = &[
 ];
 
 const DOWNLOAD: &[Example] = &[
+    example("A model of the Hugging Face Hub", "weightstream download hf:openai-community/gpt2 models/gpt2/"),
+    example("One file of a revision", "weightstream download hf:owner/name@v1.0/model-Q4_K_M.gguf models/"),
+    example(
+        "A model in several files, by its index",
+        "weightstream download https://example.org/m/model.safetensors.index.json m/",
+    ),
     example(
         "A published model, or only what changed since",
         "weightstream download https://cdn.example/minilm/model.apr models/minilm/",
-    ),
-    example(
-        "A published model in a bucket",
-        "weightstream download s3://bucket/minilm/model.zt.index.json models/minilm/",
     ),
 ];
 

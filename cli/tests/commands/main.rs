@@ -9,6 +9,7 @@ mod command;
 #[path = "../../../tests/corpus/mod.rs"]
 mod corpus;
 mod diff;
+mod downloads;
 mod exit_codes;
 mod fixtures;
 #[path = "../../../tests/native/folder.rs"]

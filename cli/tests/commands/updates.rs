@@ -196,13 +196,17 @@ fn a_second_run_downloads_only_what_is_missing() {
 }
 
 #[test]
-fn refuses_a_model_that_is_not_an_entry() {
+fn refuses_what_is_not_a_model() {
     let folder = Folder::new();
     Model::new().write(&folder, "one.safetensors");
+    folder.write("page.safetensors", b"<html>");
+    folder.write("other.json", b"{}");
     let server = Server::new().mount("/", folder.path(".")).bind("127.0.0.1:0").unwrap().spawn();
-    let message = fail(&folder, &["download", &format!("{}/one.safetensors", server.url()), "copy"]);
-    assert!(message.contains("this is not an entry that lists the files of a model"), "{message}");
-    assert!(!folder.path("copy").exists());
+    for name in ["page.safetensors", "other.json"] {
+        let message = fail(&folder, &["download", &format!("{}/{name}", server.url()), "copy"]);
+        assert!(message.contains("error[UNSUPPORTED]") && message.contains(name), "{message}");
+        assert!(!folder.path("copy").exists());
+    }
     let message = fail(&folder, &["download", "one.safetensors", "copy"]);
     assert!(message.contains("this is not a URL"), "{message}");
 }

@@ -1,6 +1,7 @@
 //! Writes the files of a model: from files of the previous revision as far as possible, the rest from the source.
 
 use super::folder::Folder;
+use super::plan::PlannedFile;
 use super::{check_cancelled, receive};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -25,8 +26,10 @@ pub(super) struct Assembly<'a> {
     folder: &'a Folder<'a>,
     publication: &'a Publication,
     progress: &'a dyn Progress,
+    expected_bytes: u64,
     pub(super) received_bytes: u64,
     pub(super) copied_bytes: u64,
+    pub(super) continued_bytes: u64,
 }
 
 /// A range of a file.
@@ -45,17 +48,50 @@ struct Output {
 
 impl<'a> Assembly<'a> {
     pub(super) fn new(folder: &'a Folder<'a>, publication: &'a Publication, progress: &'a dyn Progress) -> Self {
-        Assembly { folder, publication, progress, received_bytes: 0, copied_bytes: 0 }
+        let (expected_bytes, received_bytes, copied_bytes, continued_bytes) = Default::default();
+        Assembly { folder, publication, progress, expected_bytes, received_bytes, copied_bytes, continued_bytes }
     }
 
-    /// Whether the folder has the file.
-    pub(super) fn exists(&self, path: &str, length: u64, digest: Digest) -> Result<bool> {
-        let Some(file) = open(&self.folder.path.join(path)).filter(|(_, found)| *found == length).map(|(file, _)| file)
-        else {
-            return Ok(false);
-        };
+    /// Reports the lengths of files as they become known.
+    pub(super) fn expect(&mut self, lengths: impl Iterator<Item = u64>) {
+        self.expected_bytes = lengths.fold(self.expected_bytes, u64::saturating_add);
+        self.progress.expects(self.expected_bytes);
+    }
+
+    /// The length of a file that the folder has; `None` if it is not there, or another one. Without a stated digest, the
+    /// file has the length that its `source` states.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(super) async fn find<S: ModelSource>(
+        &mut self,
+        planned: &PlannedFile,
+        source: impl FnOnce() -> Result<S>,
+    ) -> Result<Option<u64>> {
+        let Some((file, length)) = open(&self.folder.path.join(&planned.path)) else { return Ok(None) };
+        if planned.byte_length.is_some_and(|stated| stated != length) {
+            return Ok(None);
+        }
+        match planned.digest {
+            Some(digest) if !self.has_digest(&file, length, digest)? => return Ok(None),
+            Some(_) => {}
+            None => {
+                let remote = RemoteFile::open(source()?, RetryPolicy::default(), None).await?;
+                if remote.byte_length() != Some(length) {
+                    return Ok(None);
+                }
+            }
+        }
+        if planned.byte_length.is_none() {
+            self.expect(std::iter::once(length));
+        }
+        self.progress.advanced(length);
+        Ok(Some(length))
+    }
+
+    fn has_digest(&self, file: &File, length: u64, digest: Digest) -> Result<bool> {
         let mut hasher = Hasher::new(digest);
-        for piece in pieces(&file, 0, length) {
+        for piece in pieces(file, 0, length) {
             check_cancelled(self.progress)?;
             let Ok(piece) = piece else { return Ok(false) };
             hasher.update(&piece);
@@ -63,77 +99,97 @@ impl<'a> Assembly<'a> {
         Ok(hasher.finish() == digest)
     }
 
-    /// Writes a file.
+    /// Writes a file, and returns its length.
     ///
     /// # Errors
     /// Those of the source; `CHECKSUM` for another digest; `IO`.
-    pub(super) async fn write<S: ModelSource>(
-        &mut self,
-        source: S,
-        path: &str,
-        length: u64,
-        digest: Digest,
-    ) -> Result<()> {
-        let mut output = Output { file: self.folder.create(path)?, reported_bytes: 0 };
-        let start = output.file.mark();
+    pub(super) async fn write<S: ModelSource>(&mut self, source: S, planned: &PlannedFile) -> Result<u64> {
+        let PlannedFile { path, digest, .. } = planned;
         let remote = RemoteFile::open(source, RetryPolicy::default(), None).await?;
+        let mut output = Output { file: self.folder.create(path, digest.is_some())?, reported_bytes: 0 };
+        let start = output.file.mark();
+        if let (None, Some(length)) = (planned.byte_length, remote.byte_length()) {
+            self.expect(std::iter::once(length));
+        }
+        let length = planned.byte_length.or(remote.byte_length()).unwrap_or(u64::MAX);
         let copies = self.publication.copies_of(path);
         let previous: Vec<_> =
             copies.iter().flat_map(|copies| &copies.files).map(|path| open(&self.folder.path.join(path))).collect();
         let segments = self.segments(path, length, &previous);
-        let (has_copies, copied_bytes) = (segments.iter().any(|segment| segment.previous.is_some()), self.copied_bytes);
-        let mut found = self.write_segments(&mut output, &remote, &segments, &previous, digest).await?;
-        if found != Some(digest) && has_copies {
-            // The previous file is damaged, or the entry is wrong about it.
+        if output.file.left_bytes() > length {
+            output.file.rewind(output.file.mark())?; // it is of another file
+        }
+        let is_mixed = output.file.left_bytes() > 0 || segments.iter().any(|segment| segment.previous.is_some());
+        let (copied_bytes, continued_bytes) = (self.copied_bytes, self.continued_bytes);
+        let mut found = self.write_segments(&mut output, &remote, &segments, &previous, *digest).await;
+        if is_mixed && found.as_ref().is_ok_and(|found| found != digest) {
+            // What was left or the previous file is damaged, or the entry is wrong about it.
             output.file.rewind(start)?;
-            self.copied_bytes = copied_bytes;
+            (self.copied_bytes, self.continued_bytes) = (copied_bytes, continued_bytes);
             let whole = [Segment { range: 0..length, previous: None }];
-            found = self.write_segments(&mut output, &remote, &whole, &[], digest).await?;
+            found = self.write_segments(&mut output, &remote, &whole, &[], *digest).await;
         }
         self.received_bytes += remote.stats().bytes_received();
-        match found.filter(|found| *found != digest) {
-            Some(found) => {
-                let what = format!("its SHA-256 is {found}, and the entry states {digest}");
+        let found = found.and_then(|found| match (found, digest) {
+            (Some(found), Some(digest)) if found != *digest => {
+                let what = format!("its digest is {found}, and {digest} is stated");
                 Err(Error::new(ErrorKind::Checksum, what).in_file(remote.source().name()))
             }
-            None => self.folder.publish(path, output.file.finish()?),
+            _ => Ok(()),
+        });
+        if let Err(error) = found {
+            if error.kind == ErrorKind::Checksum {
+                output.file.discard_if_dropped();
+            }
+            return Err(error);
         }
+        let written = output.file.position();
+        self.folder.publish(path, output.file.finish()?)?;
+        Ok(written)
     }
 
-    /// Writes the segments, and returns the digest of the bytes; `None` if a file of the previous revision cannot be
-    /// read.
+    /// Writes the segments after what an interrupted call has left, and returns the digest of the bytes; `None` if a
+    /// file of the previous revision cannot be read, and if no digest is stated.
     async fn write_segments<S: ModelSource>(
         &mut self,
         output: &mut Output,
         remote: &RemoteFile<S>,
         segments: &[Segment],
         previous: &[Option<(File, u64)>],
-        digest: Digest,
+        digest: Option<Digest>,
     ) -> Result<Option<Digest>> {
-        let mut hasher = Hasher::new(digest);
-        let progress = self.progress;
+        let (mut hasher, progress) = (digest.map(Hasher::new), self.progress);
+        output.file.take_left(&mut |bytes| {
+            hasher.iter_mut().for_each(|hasher| hasher.update(bytes));
+            progress.advanced(bytes.len() as u64);
+            check_cancelled(progress)
+        })?;
+        let continued = output.file.position();
+        (self.continued_bytes, output.reported_bytes) =
+            (self.continued_bytes + continued, output.reported_bytes.max(continued));
         let mut take = |bytes: &[u8]| {
-            hasher.update(bytes);
+            hasher.iter_mut().for_each(|hasher| hasher.update(bytes));
             output.file.write(bytes)?;
             let position = output.file.position();
             progress.advanced(position.saturating_sub(output.reported_bytes));
             output.reported_bytes = output.reported_bytes.max(position);
             Ok(())
         };
-        for Segment { range, previous: copied } in segments {
+        for segment in segments {
+            let Some(Segment { range, previous: copied }) = segment.after(continued) else { continue };
             let Some((index, start)) = copied else {
-                receive(remote, range.clone(), &mut take).await?;
+                receive(remote, range, &mut take).await?;
                 continue;
             };
-            let Some((file, _)) = previous.get(*index).and_then(Option::as_ref) else { return Ok(None) };
-            for piece in pieces(file, *start, range.end - range.start) {
+            let Some((file, _)) = previous.get(index).and_then(Option::as_ref) else { return Ok(None) };
+            for piece in pieces(file, start, range.end - range.start) {
                 check_cancelled(progress)?;
                 let Ok(piece) = piece else { return Ok(None) };
                 take(&piece)?;
             }
             self.copied_bytes += range.end - range.start;
         }
-        Ok(Some(hasher.finish()))
+        Ok(hasher.map(Hasher::finish))
     }
 
     /// Divides a file into what files of the previous revision contain, and what must be received.
@@ -156,6 +212,15 @@ impl<'a> Assembly<'a> {
             segments.push(Segment { range: position..length, previous: None });
         }
         segments
+    }
+}
+
+impl Segment {
+    /// The rest of the segment from an offset in the file; `None` if nothing is left.
+    fn after(&self, offset: u64) -> Option<Segment> {
+        let start = self.range.start.max(offset);
+        let previous = self.previous.map(|(file, from)| (file, from + (start - self.range.start)));
+        (start < self.range.end).then_some(Segment { range: start..self.range.end, previous })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a download may write: files of models in its own folder. An entry may come from a server that is not trusted.
 
+use super::plan::{Plan, PlannedFile};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
@@ -22,43 +23,69 @@ pub(super) struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    /// Checks all names before anything is written. `entry` is the name of the entry.
+    /// Checks all names before anything is written.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a name that a file of a model does not have, for a folder that is a symbolic link, and
-    /// for an existing entry of others.
-    pub(super) fn open(path: &'a Path, entry: &str, files: &Publication, replaces_foreign: bool) -> Result<Self> {
+    /// for an existing document of others.
+    pub(super) fn open(path: &'a Path, plan: &Plan, replaces_foreign: bool) -> Result<Self> {
+        let entry = &*plan.entry;
         if entry.contains('/') {
-            return Err(refuse(entry, "the last segment of the URL of the entry is not a file name"));
+            return Err(refuse(entry, "the last segment of the URL is not a file name"));
         }
-        check_name(entry, |name| name.ends_with(".json") || format_of_name(Path::new(name)).is_some())?;
-        for (file, ..) in files.files() {
-            check_name(file, |name| !name.ends_with(".json") && format_of_name(Path::new(name)).is_some())?;
-            if file == entry {
+        if plan.document.is_some() {
+            check_name(entry, |name| name.ends_with(".json") || format_of_name(Path::new(name)).is_some())?;
+        }
+        for PlannedFile { path: file, .. } in &plan.files {
+            check_name(file, plan.accepts)?;
+            if plan.document.is_some() && file == entry {
                 return Err(refuse(file, "the entry lists itself"));
             }
         }
         let owned = owned(&path.join(entry));
         let folder = Folder { path, owned, replaces_foreign, created: RefCell::default() };
-        for (file, ..) in files.files() {
+        for PlannedFile { path: file, .. } in &plan.files {
             folder.each_parent(file, |_| Ok(()))?;
         }
-        if !folder.may_replace(entry) {
+        let is_other = |document: &Vec<u8>| !folder.may_replace(entry) && !folder.has_document(entry, document);
+        if plan.document.as_ref().is_some_and(is_other) {
             check_free(&path.join(entry), true)?;
         }
         Ok(folder)
     }
 
-    /// Begins to write a file, and creates the folders that it is in.
+    /// Writes the document that names the other files, unless the folder has it.
+    ///
+    /// # Errors
+    /// Those of [`Folder::create`].
+    pub(super) fn write_document(&self, name: &str, text: &[u8]) -> Result<()> {
+        if self.has_document(name, text) && !self.may_replace(name) {
+            return Ok(());
+        }
+        let mut file = self.create(name, false)?;
+        file.write(text)?;
+        self.publish(name, file.finish()?)
+    }
+
+    /// Whether the folder has a regular file of this content.
+    fn has_document(&self, name: &str, text: &[u8]) -> bool {
+        let path = self.path.join(name);
+        matches!(replaced(&path), Ok(Some(metadata)) if metadata.len() == text.len() as u64)
+            && fs::read(&path).is_ok_and(|found| found == text)
+    }
+
+    /// Begins to write a file, and creates the folders that it is in. If `is_continued`, what an interrupted call has
+    /// left of it can be taken, and an interruption leaves it.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a file of others, and for a folder that is a symbolic link; `IO`.
-    pub(super) fn create(&self, file: &str) -> Result<PartialFile> {
+    pub(super) fn create(&self, file: &str, is_continued: bool) -> Result<PartialFile> {
         self.created.borrow_mut().create(self.path)?;
         self.each_parent(file, |parent| self.created.borrow_mut().create_one(parent))?;
         let path = self.path.join(file);
         check_free(&path, !self.may_replace(file))?;
-        Ok(PartialFile::create(&path)?.not_executable())
+        let created = if is_continued { PartialFile::continued(&path) } else { PartialFile::create(&path) };
+        Ok(created?.not_executable())
     }
 
     /// Gives a finished file its name.
@@ -101,12 +128,12 @@ impl<'a> Folder<'a> {
 fn check_name(path: &str, is_expected: impl Fn(&str) -> bool) -> Result<()> {
     let is_hidden = path.split('/').any(|name| name.is_empty() || name.starts_with('.'));
     if is_hidden || path.contains(is_special) {
-        return Err(refuse(path, "the entry lists a hidden file, or a name with special characters"));
+        return Err(refuse(path, "the model lists a hidden file, or a name with special characters"));
     }
     let name = path.rsplit('/').next().unwrap_or(path);
     match is_expected(name) {
         true => Ok(()),
-        false => Err(refuse(path, "by its name, this is not a file of a model that `publish` has written")),
+        false => Err(refuse(path, "by its name, this is not a file of a model")),
     }
 }
 

@@ -1,21 +1,21 @@
-//! Downloads a published model into a folder, or updates a folder with an earlier revision: files and parts of files
-//! that are there are not downloaded again.
+//! Downloads a model into a folder, or updates a folder with an earlier revision of a published one: files and parts of
+//! files that are there are not downloaded again.
 
 mod assembly;
 mod folder;
+mod plan;
 
 use crate::object::ObjectSource;
 use assembly::Assembly;
 use folder::Folder;
+use plan::Plan;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Builder;
-use weightstream::internals::format::{self, MAX_MANIFEST_BYTES};
 use weightstream::internals::http::block_on;
 use weightstream::internals::loader::RemoteFile;
 use weightstream::internals::location::is_object;
 use weightstream::internals::progress::Progress;
-use weightstream::internals::publication::{Publication, part_path};
 use weightstream::internals::retry::RetryPolicy;
 use weightstream::internals::source::http::HttpSource;
 use weightstream::internals::source::{Buffer, ModelSource};
@@ -58,31 +58,41 @@ impl DownloadOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Downloaded {
-    /// The path of the entry.
+    /// The path of the file that opens the model.
     pub entry: PathBuf,
-    /// The number of files beside the entry.
+    /// The number of files, without a document that names the others.
     pub file_count: usize,
     /// The number of these files that were complete before.
     pub existing_files: usize,
+    /// The paths of the files that were not compared with a digest, because none is stated. Those that existed have the
+    /// length that the server states.
+    pub unverified_files: Vec<String>,
     /// The total length of these files in bytes.
     pub byte_length: u64,
     /// The number of bytes that were received.
     pub received_bytes: u64,
     /// The number of bytes that were copied from files of the previous revision.
     pub copied_bytes: u64,
+    /// The number of bytes that an interrupted call had left.
+    pub continued_bytes: u64,
 }
 
-/// Downloads the model of the entry at `url`, which [`publish`](super::publish) has written, into `folder`, which is
-/// created if it does not exist. The URL is one of http(s) or of an object store, such as `s3://bucket/model.apr`.
-/// Every file is compared with its SHA-256. The entry is written last. Files of earlier revisions are not deleted.
-/// Only files that the entry of an earlier revision lists are replaced. The files are regular files of models in the
-/// folder: no hidden ones, none that can be executed, and none in folders that are symbolic links.
+/// Downloads the model at `url` into `folder`, which is created if it does not exist: the entry that
+/// [`publish`](super::publish) has written, a manifest, or a file of tensors, with the other files of its model. The URL
+/// is one of http(s), of an object store, such as `s3://bucket/model.apr`, or an address of the Hugging Face Hub. Of
+/// `hf:owner/name`, which names no file, the configuration and the tokenizer are downloaded, too.
 ///
-/// An interrupted call has kept complete files; the next one downloads the others.
+/// Every file is compared with the digest that the entry, a manifest or the hub states, if there is one. A manifest is
+/// written last. Files of earlier revisions are not deleted. Only files that the entry of an earlier revision lists are
+/// replaced. The files are regular files of models in the folder: no hidden ones, none that can be executed, and none in
+/// folders that are symbolic links.
+///
+/// An interrupted call has kept complete files, and the start of a file with a stated digest, as
+/// `NAME.weightstream.partial`; the next one continues there.
 ///
 /// # Errors
-/// Those of the requests; `INVALID_ARGUMENT` if the file is not such an entry, if it lists files that are not written,
-/// or for headers with a URL of an object store; `CHECKSUM` if a file has another digest than the entry states; `IO`.
+/// Those of the requests; `UNSUPPORTED` if the file is not one of a model; `INVALID_ARGUMENT` if it lists files that are
+/// not written, or for headers with a URL of an object store; `CHECKSUM` if a file has another digest than stated; `IO`.
 ///
 /// ```no_run
 /// use weightstream_publish::{DownloadOptions, download};
@@ -128,54 +138,40 @@ async fn download_files<S: ModelSource>(
 ) -> Result<Downloaded> {
     let file = RemoteFile::open(entry, RetryPolicy::default(), None).await?;
     let entry = file.source();
-    let mut text = Vec::new();
-    let limit = MAX_MANIFEST_BYTES;
-    receive(&file, 0..limit + 1, &mut |bytes| {
-        text.extend_from_slice(bytes);
-        Ok(())
-    })
-    .await?;
-    let (name, publication) = parse(entry, &text, limit).map_err(|error| error.in_file(entry.name()))?;
-
-    let folder = Folder::open(folder, &name, &publication, options.replace_foreign)?;
-    let mut files: Vec<_> = publication.files().collect();
-    files.sort_unstable_by_key(|(path, ..)| *path);
-    let byte_length = files.iter().map(|(_, length, _)| *length).fold(0, u64::saturating_add);
-    progress.expects(byte_length);
-    let mut assembly = Assembly::new(&folder, &publication, progress);
-    let mut existing_files = 0;
-    for &(path, length, digest) in &files {
-        if assembly.exists(path, length, digest)? {
-            existing_files += 1;
-            progress.advanced(length);
-        } else {
-            assembly.write(entry.part(path)?, path, length, digest).await?;
+    let plan = Plan::of(&file).await.map_err(|error| error.in_file(entry.name()))?;
+    let folder = Folder::open(folder, &plan, options.replace_foreign)?;
+    let mut assembly = Assembly::new(&folder, &plan.publication, progress);
+    assembly.expect(plan.files.iter().filter_map(|file| file.byte_length));
+    let (mut existing_files, mut byte_length, mut unverified_files) = (0, 0, Vec::new());
+    for file in &plan.files {
+        if file.digest.is_none() {
+            unverified_files.push(file.path.clone());
         }
+        let found = match assembly.find(file, || entry.part(&file.path)).await? {
+            Some(length) => {
+                existing_files += 1;
+                length
+            }
+            None => assembly.write(entry.part(&file.path)?, file).await?,
+        };
+        byte_length = u64::saturating_add(byte_length, found);
     }
     let received_bytes = assembly.received_bytes + file.stats().bytes_received();
-    let copied_bytes = assembly.copied_bytes;
-    let mut written = folder.create(&name)?;
-    written.write(&text)?;
-    folder.publish(&name, written.finish()?)?;
-    let (entry, file_count) = (folder.path.join(name), files.len());
-    Ok(Downloaded { entry, file_count, existing_files, byte_length, received_bytes, copied_bytes })
-}
-
-/// Returns the file name of an entry, and what it states about the files.
-fn parse(entry: &impl ModelSource, text: &[u8], limit: u64) -> Result<(String, Publication)> {
-    let not_an_entry = || {
-        let error = Error::new(ErrorKind::InvalidArgument, "this is not an entry that lists the files of a model");
-        error.advise("`publish` writes such entries. Other models can be converted from their URL.")
-    };
-    if !format::is_json_object(text) {
-        return Err(not_an_entry());
+    let (copied_bytes, continued_bytes) = (assembly.copied_bytes, assembly.continued_bytes);
+    if let Some(text) = &plan.document {
+        folder.write_document(&plan.entry, text)?;
     }
-    if text.len() as u64 > limit {
-        return Err(Error::new(ErrorKind::Limit, format!("the entry has more than {limit} bytes")));
-    }
-    let name = part_path(&entry.file_name().unwrap_or_default()).map_err(|_| not_an_entry())?;
-    let publication = Publication::of_entry(text)?.filter(|publication| publication.files().len() > 0);
-    Ok((name, publication.ok_or_else(not_an_entry)?))
+    let (entry, file_count) = (folder.path.join(plan.entry), plan.files.len());
+    Ok(Downloaded {
+        entry,
+        file_count,
+        existing_files,
+        unverified_files,
+        byte_length,
+        received_bytes,
+        copied_bytes,
+        continued_bytes,
+    })
 }
 
 fn check_cancelled(progress: &dyn Progress) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `weightstream convert`: converts a model to another format, in one file or several.
 
 use super::conversion::ConversionArguments;
+use super::gguf_names::foreign_name;
 use super::model::ModelArguments;
 use super::terminal::inform;
 use super::{Failure, count, one_line, progress::Bar, warn};
@@ -42,7 +43,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { input, output, conversion, force } = arguments;
     let format = conversion.format().or_else(|| write::format_of_name(&output));
     let options = conversion.options(&input, format, TensorOrder::Source)?.keep_existing(!force);
-    write(input.open()?.input(), &output, &options)
+    let model = input.open()?;
+    let tensors = model.input().tensors();
+    if let Some(name) = format.filter(|format| format.name == "gguf").and_then(|_| foreign_name(tensors)) {
+        warn(&format!(
+            "llama.cpp does not run this GGUF file, because it needs other tensor names than those of Hugging Face, such \
+             as {name}: for llama.cpp, convert the folder with its convert_hf_to_gguf.py",
+        ));
+    }
+    write(model.input(), &output, &options)
 }
 
 /// Converts with a progress bar, stops at a signal, and prints a summary.

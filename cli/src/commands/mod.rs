@@ -8,6 +8,7 @@ mod digests;
 mod download;
 mod examples;
 mod extract;
+mod gguf_names;
 mod inspect;
 mod manual;
 mod model;

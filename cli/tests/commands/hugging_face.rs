@@ -47,3 +47,20 @@ fn a_folder_of_hugging_face_becomes_a_model_with_its_configuration() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(inspect(&folder, "bare.safetensors")["metadata"], json!({}));
 }
+
+#[test]
+fn a_gguf_file_that_llama_cpp_does_not_run_is_announced() {
+    let folder = Folder::new();
+    let named = |name: &str| safetensors(None, &[(name, "F32", &[2, 2][..], noise(1, 16))]);
+    folder.write("m/model.safetensors", &named("model.layers.0.mlp.up_proj.weight"));
+    folder.write("m/config.json", br#"{"model_type":"llama"}"#);
+    folder.write("own/model.safetensors", &named("blk.0.ffn_up.weight"));
+    folder.write("own/config.json", br#"{"model_type":"llama"}"#);
+    let output = run(&folder, &["convert", "m", "m.gguf"]);
+    let warning = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && warning.starts_with("weightstream: warning: llama.cpp does not run"), "{warning}");
+    assert!(warning.contains("model.layers.0.mlp") && warning.contains("convert_hf_to_gguf.py"), "{warning}");
+    for arguments in [["convert", "own", "own.gguf"], ["convert", "m", "m.apr"]] {
+        assert_eq!(run(&folder, &arguments).stderr, b"", "{arguments:?}");
+    }
+}

@@ -5,6 +5,8 @@ use crate::algorithm::Algorithm;
 use crate::codec::digest::{self, Hasher};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(writes)]
+use crate::identity::Identity;
 use crate::loader::SignedDigests;
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::file::ModelFile;
@@ -116,6 +118,12 @@ impl<S: ModelSource> RemoteFile<S> {
     /// The length of the file in bytes; `None` if the server does not state it, until the end of the file was read.
     pub fn byte_length(&self) -> Option<u64> {
         self.file.length()
+    }
+
+    /// The version of the file, as far as its server states it.
+    #[cfg(writes)]
+    pub fn identity(&self) -> Option<Identity> {
+        self.file.identity()
     }
 
     /// Counters over the life of the file.

@@ -18,8 +18,8 @@ use weightstream_publish::{DownloadOptions, Downloaded, download_from};
 /// Downloads a model: one of the Hugging Face Hub, one at a URL with all its files, or one that `publish` has published.
 ///
 /// Every file is compared with the digest that the hub, the manifest or the entry states; a warning names files without
-/// one. A second run downloads only what is missing, and continues files with a stated digest where the first one was
-/// interrupted. Of `hf:owner/name`, it also downloads the configuration and the tokenizer.
+/// one. A second run downloads only what is missing, and continues the file at which the first one was interrupted. Of
+/// `hf:owner/name`, it also downloads the configuration and the tokenizer.
 ///
 /// If the folder has an earlier revision of a published model, downloads only the files that changed, and of these only
 /// the parts that the entry does not list as parts of earlier files. Files of earlier revisions are not deleted. The

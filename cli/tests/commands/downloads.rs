@@ -1,12 +1,15 @@
 //! `download` of models that `publish` has not published: of a hub, and of web servers.
 
 use super::bytes::{noise, safetensors};
+use super::command::{fail, run};
 use super::hub_server::{Api, MockHub, hex};
 use super::server::{Reply, Server, answer};
 use super::{FILE, Folder};
 use serde_json::json;
 use std::fs;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const PARTIAL: &str = "copy/m.safetensors.weightstream.partial";
 
@@ -98,7 +101,7 @@ fn a_failed_download_leaves_what_can_be_continued() {
         _ => answer(&entry, request),
     });
     let url = documents.url("/model.safetensors.index.json");
-    let output = super::command::run(&folder, &["download", &url, "copy"]);
+    let output = run(&folder, &["download", &url, "copy"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let left = fs::read(folder.path(PARTIAL)).unwrap();
     assert!(!left.is_empty() && FILE.starts_with(&left), "{}", left.len());
@@ -108,17 +111,17 @@ fn a_failed_download_leaves_what_can_be_continued() {
 fn a_file_at_a_url_without_a_digest_is_downloaded_with_a_warning() {
     let (server, folder) = (Server::new(|request| answer(&FILE, request)), Folder::new());
     let url = server.url("/x/m.safetensors?key=1");
-    let output = super::command::run(&folder, &["download", &url, "copy"]);
+    let output = run(&folder, &["download", &url, "copy"]);
     assert_reports(&output, "copy/m.safetensors: 1 file, 2.55 MB");
     let warning = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(warning.contains("not compared, because no digest is stated: m.safetensors"), "{warning}");
     assert_eq!(fs::read(folder.path("copy/m.safetensors")).unwrap(), *FILE);
-    assert_reports(&super::command::run(&folder, &["download", &url, "copy"]), "1 existed");
+    assert_reports(&run(&folder, &["download", &url, "copy"]), "1 existed");
     // Another file of this name is not replaced.
     fs::write(folder.path("copy/m.safetensors"), b"mine").unwrap();
-    let message = super::command::fail(&folder, &["download", &url, "copy"]);
+    let message = fail(&folder, &["download", &url, "copy"]);
     assert!(message.contains("already exists") && message.contains("with `--force`"), "{message}");
-    let forced = super::command::run(&folder, &["download", &url, "copy", "--force"]);
+    let forced = run(&folder, &["download", &url, "copy", "--force"]);
     assert_reports(&forced, "copy/m.safetensors: 1 file");
     assert_eq!(fs::read(folder.path("copy/m.safetensors")).unwrap(), *FILE);
 }
@@ -130,4 +133,36 @@ fn damaged_bytes_are_not_kept() {
     let output = download(&mock, &folder, "hf:owner/name");
     assert!(String::from_utf8_lossy(&output.stderr).contains("error[CHECKSUM]"), "{output:?}");
     assert!(!folder.path("copy").exists(), "nothing is left");
+}
+
+#[test]
+fn an_interrupted_file_without_a_digest_is_continued_if_it_has_the_same_version() {
+    for version in ["\"v1\"", "\"v2\""] {
+        let is_whole = Arc::new(AtomicBool::new(false));
+        let may_send = Arc::clone(&is_whole);
+        let server = Server::new(move |request| {
+            let is_whole = may_send.load(Ordering::Relaxed);
+            let etag = if is_whole { version } else { "\"v1\"" };
+            let answer = answer(&FILE, request).without("ETag").with("ETag", etag);
+            match request.range.as_ref().is_some_and(|range| range.start > 600_000) {
+                _ if is_whole => answer,
+                true => Reply::new(403, b""),
+                false => answer.cut_after(1_000_000),
+            }
+        });
+        let (folder, url) = (Folder::new(), server.url("/m.safetensors"));
+        assert_eq!(run(&folder, &["download", &url, "copy"]).status.code(), Some(1));
+        let left = fs::read(folder.path(PARTIAL)).unwrap();
+        assert!(!left.is_empty() && FILE.starts_with(&left), "{}", left.len());
+        is_whole.store(true, Ordering::Relaxed);
+        let output = run(&folder, &["download", &url, "copy"]);
+        assert_reports(&output, "copy/m.safetensors: 1 file");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout).contains("received before"),
+            version == "\"v1\"",
+            "{output:?}"
+        );
+        assert_eq!(fs::read(folder.path("copy/m.safetensors")).unwrap(), *FILE);
+        assert_eq!(fs::read_dir(folder.path("copy")).unwrap().count(), 1, "nothing else is left");
+    }
 }

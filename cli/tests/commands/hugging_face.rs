@@ -58,7 +58,10 @@ fn a_gguf_file_that_llama_cpp_does_not_run_is_announced() {
     folder.write("own/config.json", br#"{"model_type":"llama"}"#);
     let output = run(&folder, &["convert", "m", "m.gguf"]);
     let warning = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && warning.starts_with("weightstream: warning: llama.cpp does not run"), "{warning}");
+    assert!(
+        output.status.success() && warning.starts_with("weightstream: warning: llama.cpp does not run"),
+        "{warning}"
+    );
     assert!(warning.contains("model.layers.0.mlp") && warning.contains("convert_hf_to_gguf.py"), "{warning}");
     for arguments in [["convert", "own", "own.gguf"], ["convert", "m", "m.apr"]] {
         assert_eq!(run(&folder, &arguments).stderr, b"", "{arguments:?}");

@@ -2,6 +2,7 @@
 
 use super::folder::Folder;
 use super::plan::PlannedFile;
+use super::version::VersionRecord;
 use super::{check_cancelled, receive};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,11 +16,14 @@ use weightstream::internals::progress::Progress;
 use weightstream::internals::publication::Publication;
 use weightstream::internals::regular_file::{self, Opened};
 use weightstream::internals::retry::RetryPolicy;
-use weightstream::internals::source::ModelSource;
+use weightstream::internals::source::{Identity, ModelSource};
 use weightstream::{Error, ErrorKind, Result};
 
 /// The number of bytes that are read from a file at a time.
 const PIECE_BYTES: u64 = 256 << 10;
+
+/// The length from which the version of a file without a stated digest is recorded. Shorter ones are received again.
+const MIN_RECORD_BYTES: u64 = 1 << 20;
 
 /// Writes files to a folder.
 pub(super) struct Assembly<'a> {
@@ -106,7 +110,7 @@ impl<'a> Assembly<'a> {
     pub(super) async fn write<S: ModelSource>(&mut self, source: S, planned: &PlannedFile) -> Result<u64> {
         let PlannedFile { path, digest, .. } = planned;
         let remote = RemoteFile::open(source, RetryPolicy::default(), None).await?;
-        let mut output = Output { file: self.folder.create(path, digest.is_some())?, reported_bytes: 0 };
+        let (mut output, record) = self.begin(planned, &remote)?;
         let start = output.file.mark();
         if let (None, Some(length)) = (planned.byte_length, remote.byte_length()) {
             self.expect(std::iter::once(length));
@@ -145,7 +149,29 @@ impl<'a> Assembly<'a> {
         }
         let written = output.file.position();
         self.folder.publish(path, output.file.finish()?)?;
+        record.iter().for_each(VersionRecord::remove);
         Ok(written)
+    }
+
+    /// Begins a file, or continues what an interrupted call has left of it: any with a stated digest, and a large one
+    /// whose version the server states. The record of the version is returned, too.
+    fn begin<S: ModelSource>(
+        &self,
+        planned: &PlannedFile,
+        remote: &RemoteFile<S>,
+    ) -> Result<(Output, Option<VersionRecord>)> {
+        let is_large = remote.byte_length().is_some_and(|length| length >= MIN_RECORD_BYTES);
+        let has_version = |version: &Identity| version.etag.is_some() || version.last_modified.is_some();
+        let version = remote.identity().filter(|version| is_large && planned.digest.is_none() && has_version(version));
+        let file = self.folder.create(&planned.path, planned.digest.is_some() || version.is_some())?;
+        let mut output = Output { file, reported_bytes: 0 };
+        let Some(version) = version else { return Ok((output, None)) };
+        let record = VersionRecord::of(&self.folder.path.join(&planned.path));
+        if !record.confirms(&version) {
+            output.file.rewind(output.file.mark())?; // what is left is of another version
+            record.write(&version)?;
+        }
+        Ok((output, Some(record)))
     }
 
     /// Writes the segments after what an interrupted call has left, and returns the digest of the bytes; `None` if a

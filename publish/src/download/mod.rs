@@ -4,6 +4,7 @@
 mod assembly;
 mod folder;
 mod plan;
+mod version;
 
 use crate::object::ObjectSource;
 use assembly::Assembly;
@@ -87,8 +88,8 @@ pub struct Downloaded {
 /// replaced. The files are regular files of models in the folder: no hidden ones, none that can be executed, and none in
 /// folders that are symbolic links.
 ///
-/// An interrupted call has kept complete files, and the start of a file with a stated digest, as
-/// `NAME.weightstream.partial`; the next one continues there.
+/// An interrupted call has kept complete files, and the start of the next one as `NAME.weightstream.partial`. Another call
+/// continues there, if the whole file has a stated digest, or else the same ETag or date.
 ///
 /// # Errors
 /// Those of the requests; `UNSUPPORTED` if the file is not one of a model; `INVALID_ARGUMENT` if it lists files that are

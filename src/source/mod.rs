@@ -116,8 +116,8 @@ pub trait ModelSource: Source {
         Ok(self)
     }
 
-    /// The other files beside the model and in folders beside it, if the address is that of a whole repository, by their
-    /// paths relative to the folder of this file.
+    /// The other files beside the model and in folders beside it, if the address is that of a whole repository, by
+    /// their paths relative to the folder of this file.
     #[doc(hidden)]
     fn files_beside(&self) -> Vec<String> {
         Vec::new()

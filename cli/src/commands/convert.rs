@@ -47,8 +47,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let tensors = model.input().tensors();
     if let Some(name) = format.filter(|format| format.name == "gguf").and_then(|_| foreign_name(tensors)) {
         warn(&format!(
-            "llama.cpp does not run this GGUF file, because it needs other tensor names than those of Hugging Face, such \
-             as {name}: for llama.cpp, convert the folder with its convert_hf_to_gguf.py",
+            "llama.cpp does not run this GGUF file, because it needs other tensor names than those of Hugging Face, \
+             such as {name}: for llama.cpp, convert the folder with its convert_hf_to_gguf.py",
         ));
     }
     write(model.input(), &output, &options)

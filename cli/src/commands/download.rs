@@ -15,7 +15,7 @@ use weightstream::{Error, ErrorKind};
 use weightstream_publish::object::ObjectSource;
 use weightstream_publish::{DownloadOptions, Downloaded, download_from};
 
-/// Downloads a model: one of the Hugging Face Hub, one at a URL with all its files, or one that `publish` has published.
+/// Downloads a model: of the Hugging Face Hub, of any URL with all its files, or one that `publish` has published.
 ///
 /// Every file is compared with the digest that the hub, the manifest or the entry states; a warning names files without
 /// one. A second run downloads only what is missing, and continues the file at which the first one was interrupted. Of

@@ -2,8 +2,8 @@
 
 use super::folder::Folder;
 use super::plan::PlannedFile;
+use super::receive::{check_cancelled, receive};
 use super::version::VersionRecord;
-use super::{check_cancelled, receive};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -62,8 +62,8 @@ impl<'a> Assembly<'a> {
         self.progress.expects(self.expected_bytes);
     }
 
-    /// The length of a file that the folder has; `None` if it is not there, or another one. Without a stated digest, the
-    /// file has the length that its `source` states.
+    /// The length of a file that the folder has; `None` if it is not there, or another one. Without a stated digest,
+    /// the file has the length that its `source` states.
     ///
     /// # Errors
     /// Those of the source.

@@ -4,13 +4,14 @@
 mod assembly;
 mod folder;
 mod plan;
+mod receive;
 mod version;
 
 use crate::object::ObjectSource;
 use assembly::Assembly;
 use folder::Folder;
 use plan::Plan;
-use std::ops::Range;
+use receive::check_cancelled;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Builder;
 use weightstream::internals::http::block_on;
@@ -18,8 +19,8 @@ use weightstream::internals::loader::RemoteFile;
 use weightstream::internals::location::is_object;
 use weightstream::internals::progress::Progress;
 use weightstream::internals::retry::RetryPolicy;
+use weightstream::internals::source::ModelSource;
 use weightstream::internals::source::http::HttpSource;
-use weightstream::internals::source::{Buffer, ModelSource};
 use weightstream::{Error, ErrorKind, Result};
 
 /// How to download a model.
@@ -79,21 +80,22 @@ pub struct Downloaded {
 }
 
 /// Downloads the model at `url` into `folder`, which is created if it does not exist: the entry that
-/// [`publish`](super::publish) has written, a manifest, or a file of tensors, with the other files of its model. The URL
-/// is one of http(s), of an object store, such as `s3://bucket/model.apr`, or an address of the Hugging Face Hub. Of
-/// `hf:owner/name`, which names no file, the configuration and the tokenizer are downloaded, too.
+/// [`publish`](super::publish) has written, a manifest, or a file of tensors, with the other files of its model. The
+/// URL is one of http(s), of an object store, such as `s3://bucket/model.apr`, or an address of the Hugging Face Hub.
+/// Of `hf:owner/name`, which names no file, the configuration and the tokenizer are downloaded, too.
 ///
 /// Every file is compared with the digest that the entry, a manifest or the hub states, if there is one. A manifest is
 /// written last. Files of earlier revisions are not deleted. Only files that the entry of an earlier revision lists are
-/// replaced. The files are regular files of models in the folder: no hidden ones, none that can be executed, and none in
-/// folders that are symbolic links.
+/// replaced. The files are regular files of models in the folder: no hidden ones, none that can be executed, and none
+/// in folders that are symbolic links.
 ///
-/// An interrupted call has kept complete files, and the start of the next one as `NAME.weightstream.partial`. Another call
-/// continues there, if the whole file has a stated digest, or else the same ETag or date.
+/// An interrupted call has kept complete files, and the start of the next one as `NAME.weightstream.partial`. Another
+/// call continues there, if the whole file has a stated digest, or else the same ETag or date.
 ///
 /// # Errors
-/// Those of the requests; `UNSUPPORTED` if the file is not one of a model; `INVALID_ARGUMENT` if it lists files that are
-/// not written, or for headers with a URL of an object store; `CHECKSUM` if a file has another digest than stated; `IO`.
+/// Those of the requests; `UNSUPPORTED` if the file is not one of a model; `INVALID_ARGUMENT` if it lists files that
+/// are not written, or for headers with a URL of an object store; `CHECKSUM` if a file has another digest than stated;
+/// `IO`.
 ///
 /// ```no_run
 /// use weightstream_publish::{DownloadOptions, download};
@@ -173,24 +175,4 @@ async fn download_files<S: ModelSource>(
         copied_bytes,
         continued_bytes,
     })
-}
-
-fn check_cancelled(progress: &dyn Progress) -> Result<()> {
-    match progress.is_cancelled() {
-        true => Err(Error::new(ErrorKind::Io, "the download was interrupted").advise("Run it again.")),
-        false => Ok(()),
-    }
-}
-
-/// Passes the bytes of a range on as they arrive.
-async fn receive<S: ModelSource>(
-    file: &RemoteFile<S>,
-    range: Range<u64>,
-    take: &mut impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let mut reader = file.read(range);
-    while let Some(taken) = reader.chunk(|buffer, length| buffer.inspect(0..length, take)).await? {
-        taken?;
-    }
-    Ok(())
 }

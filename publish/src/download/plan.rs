@@ -1,6 +1,6 @@
 //! Which files a download consists of: those that an entry of `publish` lists, or those of any other model.
 
-use super::receive;
+use super::receive::receive;
 use std::path::Path;
 use weightstream::internals::format::{self, MAX_MANIFEST_BYTES};
 use weightstream::internals::index::Digest;

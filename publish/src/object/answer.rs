@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn the_code_and_the_message_of_a_store_are_shown_in_one_line() {
         let prefix = "Server returned non-2xx status code: ";
-        let s3 = "404 Not Found: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>The specified bucket \
-                  does not exist.</Message><Key>m: 1.apr</Key></Error>";
+        let s3 = "404 Not Found: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>The specified \
+                  bucket does not exist.</Message><Key>m: 1.apr</Key></Error>";
         assert_eq!(shown(&format!("{prefix}{s3}")), "HTTP 404, NoSuchBucket: The specified bucket does not exist");
         let azure = "403 Forbidden: \u{feff}<Error><Code>AuthenticationFailed</Code><Message>Server failed to \
                      authenticate.\nRequestId:1\nTime:2</Message></Error>";

@@ -8,8 +8,8 @@ use weightstream_publish::is_publishable;
 const HELP: [(&str, &str); 5] = [
     (
         "format",
-        "The format to publish. By default, that of the name of DEST, else that of the previous revision, else `ztensor` \
-         for a model of floats, and `apr` for other models",
+        "The format to publish. By default, that of the name of DEST, else that of the previous revision, else \
+         `ztensor` for a model of floats, and `apr` for other models",
     ),
     (
         "compress",
@@ -19,14 +19,14 @@ const HELP: [(&str, &str); 5] = [
     ("digest", "The digest of each tensor. By default `sha256` in zTensor; in other formats it depends on the format"),
     (
         "shard_size",
-        "The maximum size of a file, such as 24MB or 2GiB. By default 24MiB, below the limit of static hosts, or more if \
-         the model would have more than 1024 files. A larger tensor makes a larger file",
+        "The maximum size of a file, such as 24MB or 2GiB. By default 24MiB, below the limit of static hosts, or more \
+         if the model would have more than 1024 files. A larger tensor makes a larger file",
     ),
     (
         "order",
         "Write the tensors in the order in which a model computes with them (`layers`, the default), so that a page \
-         receives the first layers first, in that of the input (`source`), or in that of a text file with a name on each \
-         line",
+         receives the first layers first, in that of the input (`source`), or in that of a text file with a name on \
+         each line",
     ),
 ];
 

@@ -68,15 +68,16 @@ pub(super) struct Arguments {
     /// A header to send with every request to an http(s) DEST, and to no other origin. Can be repeated.
     #[arg(long = "put-header", value_name = "NAME: VALUE")]
     put_headers: Vec<String>,
-    /// The URL of the entry's folder for clients, such as that of a CDN. Only the printed lines that open the model have
-    /// it. By default, it is that of DEST, or that of the bucket in its store.
+    /// The URL of the entry's folder for clients, such as that of a CDN. It is used only in the printed lines that open
+    /// the model. By default, it is that of DEST, or that of the bucket in its store.
     #[arg(long, value_name = "URL", value_parser = parse_public_url)]
     public_url: Option<String>,
     /// Replace files at DEST that an earlier run has not written.
     #[arg(long)]
     force: bool,
     /// Publish nothing, but check the server of the file of tensors or the manifest at this URL.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["input", "part", "merge", "from", "put_headers", "public_url", "force"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["input", "part", "merge", "from", "put_headers", "force"])]
+    #[arg(conflicts_with = "public_url")]
     check: Option<String>,
     /// The origin of the page that loads the model; by default https://app.example.
     #[arg(long, value_name = "ORIGIN", requires = "check")]

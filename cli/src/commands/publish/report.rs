@@ -56,8 +56,8 @@ fn next_steps(entry: &str, url: Option<&str>, public_url: Option<&str>) -> Vec<S
     match url {
         Some(url) if url == entry => steps(url).into(),
         Some(url) => {
-            let note = "The URL is that of the store: the bucket must be public. `--public-url` names another one, such \
-                        as that of a CDN.";
+            let note = "The URL is that of the store: the bucket must be public. `--public-url` names another one, \
+                        such as that of a CDN.";
             steps(url).into_iter().chain([note.to_owned()]).collect()
         }
         None if is_location(entry) => {

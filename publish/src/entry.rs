@@ -10,8 +10,8 @@
 //! }
 //! ```
 //!
-//! Digests in `tensors` are of the stored bytes; a tensor with several components has an object with their roles. Those in
-//! `dense` are of the dense bytes of tensors in streams, by which clients find these tensors in other files.
+//! Digests in `tensors` are of the stored bytes; a tensor with several components has an object with their roles. Those
+//! in `dense` are of the dense bytes of tensors in streams, by which clients find these tensors in other files.
 //!
 //! `copies` states ranges of new files that a file of the previous revision contains, too: the offset, the offset in
 //! the previous file, and the length in bytes.

@@ -30,8 +30,8 @@ pub(super) struct ConversionArguments {
     /// not cast.
     #[arg(long, value_enum, ignore_case = true)]
     dtype: Option<CastTo>,
-    /// The compression of tensors. By default `none`, and `auto` where `publish` writes zTensor. LZ4 and Zstandard
-    /// hardly compress trained floats; `auto` in zTensor compresses their exponents, without a loss.
+    /// The compression of tensors. By default `none`. LZ4 and Zstandard hardly compress trained floats; `auto` in
+    /// zTensor compresses their exponents, without a loss.
     #[arg(long, value_parser = compression_parser())]
     compress: Option<Compression>,
     /// The digest of each tensor. The default depends on the format.

@@ -166,3 +166,43 @@ fn an_interrupted_file_without_a_digest_is_continued_if_it_has_the_same_version(
         assert_eq!(fs::read_dir(folder.path("copy")).unwrap().count(), 1, "nothing else is left");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_what_was_left_is_not_followed() {
+    use std::os::unix::fs::symlink;
+
+    let (mock, folder) = (MockHub::new(Api::Full, &[("m.safetensors", &FILE)]), Folder::new());
+    fs::create_dir(folder.path("copy")).unwrap();
+    fs::write(folder.path("other"), &FILE[..100]).unwrap();
+    for link in [symlink, |from, to| fs::hard_link(from, to)] as [fn(_, _) -> _; 2] {
+        link(folder.path("other"), folder.path(PARTIAL)).unwrap();
+        assert_reports(&download(&mock, &folder, "hf:owner/name"), "copy/m.safetensors: 1 file");
+        assert_eq!(fs::read(folder.path("other")).unwrap(), FILE[..100]);
+        assert_eq!(fs::read(folder.path("copy/m.safetensors")).unwrap(), *FILE);
+        fs::remove_file(folder.path("copy/m.safetensors")).unwrap();
+        fs::remove_file(folder.path(PARTIAL)).unwrap();
+    }
+}
+
+#[test]
+fn a_split_gguf_file_is_downloaded_whole() {
+    let folder = Folder::new();
+    let tensors =
+        [("a", "F32", &[64, 64][..], noise(1, 64 * 64 * 4)), ("b", "F32", &[64, 64][..], noise(2, 64 * 64 * 4))];
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    folder.write("m.json", br#"{"general.architecture":"llama"}"#);
+    run(&folder, &["convert", "m.safetensors", "m.gguf", "--shard-size", "20kB", "--metadata", "m.json"]);
+    let names = ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"];
+    let files = names.map(|name| fs::read(folder.path(name)).unwrap());
+    let served = files.clone();
+    let server = Server::new(move |request| match names.iter().position(|name| request.path.ends_with(name)) {
+        Some(number) => answer(&served[number], request),
+        None => Reply::new(404, b""),
+    });
+    let output = run(&folder, &["download", &server.url(&format!("/{}", names[0])), "copy"]);
+    assert_reports(&output, "2 files");
+    for (name, bytes) in names.iter().zip(&files) {
+        assert_eq!(&fs::read(folder.path("copy").join(name)).unwrap(), bytes, "{name}");
+    }
+}

@@ -20,7 +20,7 @@ use weightstream::internals::index::Tensor;
     after_help = "Exit codes: 0 if the models are equal, 1 if they are different, 2 for an error or wrong usage."
 )]
 pub(super) struct Arguments {
-    /// The first model: a file, a manifest, a folder or an http(s) URL.
+    /// The first model: a file, a manifest, a folder, a URL (http, https, s3, gs, az) or `hf:owner/name@revision/path`.
     #[arg(value_name = "A")]
     before: OsString,
     /// The second model.

@@ -62,6 +62,6 @@ fn wrong_keys_are_named_before_anything_is_sent() {
     let unknown = "<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist in our \
                    records.</Message></Error>";
     let printed = publish("s3://bucket/m/", 403, unknown, &s3);
-    assert!(printed.contains("(HTTP 403, InvalidAccessKeyId: The key does not exist in our records)"), "{printed}");
+    assert!(printed.contains("(InvalidAccessKeyId: The key does not exist in our records)"), "{printed}");
     assert!(printed.contains("Check the credentials") && !printed.contains('<'), "{printed}");
 }

@@ -29,15 +29,13 @@ impl Answer {
     }
 }
 
+/// What the store says, in parentheses after a space, if it says anything. Errors have the status themselves.
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HTTP {}", self.status)?;
-        if let Some(code) = &self.code {
-            write!(f, ", {code}")?;
-        }
-        match &self.message {
-            Some(message) => write!(f, ": {message}"),
-            None => Ok(()),
+        match (&self.code, &self.message) {
+            (Some(code), Some(message)) => write!(f, " ({code}: {message})"),
+            (Some(text), None) | (None, Some(text)) => write!(f, " ({text})"),
+            (None, None) => Ok(()),
         }
     }
 }
@@ -74,15 +72,15 @@ mod tests {
         let prefix = "Server returned non-2xx status code: ";
         let s3 = "404 Not Found: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>The specified \
                   bucket does not exist.</Message><Key>m: 1.apr</Key></Error>";
-        assert_eq!(shown(&format!("{prefix}{s3}")), "HTTP 404, NoSuchBucket: The specified bucket does not exist");
+        assert_eq!(shown(&format!("{prefix}{s3}")), " (NoSuchBucket: The specified bucket does not exist)");
         let azure = "403 Forbidden: \u{feff}<Error><Code>AuthenticationFailed</Code><Message>Server failed to \
                      authenticate.\nRequestId:1\nTime:2</Message></Error>";
-        assert_eq!(shown(&format!("{prefix}{azure}")), "HTTP 403, AuthenticationFailed: Server failed to authenticate");
+        assert_eq!(shown(&format!("{prefix}{azure}")), " (AuthenticationFailed: Server failed to authenticate)");
         let nginx = "413 Payload Too Large: <html>\r\n<head><title>413 Request Entity Too Large</title></head>";
-        assert_eq!(shown(&format!("{prefix}{nginx}")), "HTTP 413");
-        assert_eq!(shown(&format!("{prefix}507 Insufficient Storage: ")), "HTTP 507");
+        assert_eq!(shown(&format!("{prefix}{nginx}")), "");
+        assert_eq!(shown(&format!("{prefix}507 Insufficient Storage: ")), "");
         let gcs = "401 Unauthorized: {\"error\":{\"code\":401,\"message\":\"Invalid Credentials\"}}";
-        assert_eq!(shown(&format!("{prefix}{gcs}")), "HTTP 401: Invalid Credentials");
+        assert_eq!(shown(&format!("{prefix}{gcs}")), " (Invalid Credentials)");
     }
 
     #[test]

@@ -56,6 +56,16 @@ pub(crate) fn object_error(error: object_store::Error) -> Error {
     converted.with_cause(error)
 }
 
+/// Like [`object_error`], of a file that was sent: no object of its name is not what is wrong.
+pub(crate) fn upload_error(error: object_store::Error) -> Error {
+    if !matches!(error, object_store::Error::NotFound { .. }) || names_no_bucket(&error) {
+        return object_error(error);
+    }
+    let refused = Error::new(ErrorKind::NotFound, "the server does not accept a file here");
+    let advice = "Create the folder on the server, check the URL, and enable PUT, such as with WebDAV.";
+    refused.advise(advice).with_status(404).with_cause(error)
+}
+
 /// Whether the store has no such file, or does not say so to those who may not list its files. Nothing can be written
 /// if the bucket is missing or if the credentials are wrong: these are errors.
 pub(crate) fn is_absent(error: &object_store::Error) -> bool {
@@ -80,7 +90,7 @@ fn has_code(error: &object_store::Error, codes: &[&str]) -> bool {
 /// 401 and 403.
 fn refused(answer: Option<&Answer>, reason: &str) -> Error {
     let what = match answer {
-        Some(answer) => format!("the store refuses access ({answer})"),
+        Some(answer) => format!("the store refuses access{answer}"),
         None => format!("the store refuses access ({reason})"),
     };
     let advice = match answer.map(|answer| (answer.status, answer.code.as_deref())) {
@@ -111,7 +121,7 @@ fn failed(answer: &Answer) -> Error {
         500.. => ("the store failed", "Try again later. What was sent is kept."),
         _ => ("the store refuses the request", "Check the address of the store and the credentials."),
     };
-    Error::new(ErrorKind::Http, format!("{what} ({answer})")).advise(advice)
+    Error::new(ErrorKind::Http, format!("{what}{answer}")).advise(advice)
 }
 
 /// The message of the innermost source error. The outer messages repeat it, or are not specific.
@@ -142,9 +152,9 @@ mod tests {
             ("413 Payload Too Large: <html>\n</html>", "does not accept files of this size", "client_max_body_size"),
             ("507 Insufficient Storage: ", "has no space left", "quota"),
             ("405 Method Not Allowed: ", "does not accept this method", "WebDAV"),
-            ("503 Slow Down: <Code>SlowDown</Code>", "fewer requests (HTTP 503, SlowDown)", "later"),
-            ("502 Bad Gateway: <html>", "the store failed (HTTP 502)", "later"),
-            ("409 Conflict: ", "refuses the request (HTTP 409)", "address"),
+            ("503 Slow Down: <Code>SlowDown</Code>", "fewer requests (SlowDown) (HTTP status 503)", "later"),
+            ("502 Bad Gateway: <html>", "the store failed (HTTP status 502)", "later"),
+            ("409 Conflict: ", "refuses the request (HTTP status 409)", "address"),
         ] {
             let error = generic(status).to_string();
             assert!(error.contains(what) && error.contains(advice), "{error}");
@@ -168,6 +178,6 @@ mod tests {
         let error = denied("403 Forbidden: <Code>ExpiredToken</Code><Message>Expired.</Message>");
         assert!(!is_absent(&error));
         let message = object_error(error).to_string();
-        assert!(message.contains("(HTTP 403, ExpiredToken: Expired)") && message.contains("expired"), "{message}");
+        assert!(message.contains("(ExpiredToken: Expired)") && message.contains("expired"), "{message}");
     }
 }

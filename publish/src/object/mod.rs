@@ -12,7 +12,7 @@ mod store;
 
 pub(crate) use address::{is_same_origin, key_of, split_name};
 pub use body::ObjectBody;
-pub(crate) use error::{is_absent, object_error};
+pub(crate) use error::{is_absent, object_error, upload_error};
 pub use store::Store;
 pub(crate) use store::{MultipartObjects, Uploads};
 

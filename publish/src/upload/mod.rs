@@ -4,7 +4,7 @@ mod folder;
 mod multipart;
 mod parts;
 
-use crate::object::{Store, Uploads, is_absent, object_error};
+use crate::object::{Store, Uploads, is_absent, object_error, upload_error};
 use object_store::path::Path as ObjectPath;
 use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, PutOptions};
 use parts::PART_BYTES;
@@ -85,7 +85,7 @@ pub(super) async fn send_bytes(
     }
     let options = PutOptions { attributes: attributes(store, kind), ..PutOptions::default() };
     let sent = store.objects().put_opts(path, bytes.into(), options).await;
-    sent.map(drop).map_err(|error| object_error(error).in_file(&store.url_of(path)))
+    sent.map(drop).map_err(|error| upload_error(error).in_file(&store.url_of(path)))
 }
 
 /// The length of a file in bytes; `None` if it does not exist, or if the store refuses to say so.

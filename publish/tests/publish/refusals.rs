@@ -28,7 +28,7 @@ fn a_limit_of_the_server_is_named_with_its_setting() {
         |method| {
             (method == "PUT").then_some(("413 Request Entity Too Large", "<html>\r\n<title>413</title>\r\n</html>"))
         },
-        "the server does not accept files of this size (HTTP 413)",
+        "the server does not accept files of this size (HTTP status 413)",
         "client_max_body_size",
     );
 }
@@ -36,7 +36,14 @@ fn a_limit_of_the_server_is_named_with_its_setting() {
 #[test]
 fn a_server_without_put_is_named() {
     let refusal: Refusal = |method| (method == "PUT").then_some(("405 Not Allowed", "<html>"));
-    assert_says(refusal, "the server does not accept this method (HTTP 405)", "Enable PUT");
+    assert_says(refusal, "the server does not accept this method (HTTP status 405)", "Enable PUT");
+}
+
+#[test]
+fn a_folder_that_the_server_does_not_have_is_named() {
+    let error =
+        refused(|method| matches!(method, "PUT" | "MKCOL").then_some(("404 Not Found", "<html>"))).0.to_string();
+    assert!(error.contains("does not accept a file here (HTTP status 404). Create the folder"), "{error}");
 }
 
 #[test]
@@ -46,9 +53,9 @@ fn refused_credentials_are_named_before_anything_is_sent() {
         |_: &str| Some(("403 Forbidden", "<Error><Code>SignatureDoesNotMatch</Code><Message>Wrong.</Message></Error>")),
     ] as [Refusal; 2]
     {
-        assert_says(refusal, "the store refuses access (HTTP 40", "Check the credentials");
+        assert_says(refusal, "the store refuses access (", "Check the credentials");
         assert!(!refused(refusal).1);
     }
     let forbidden: Refusal = |method| (method == "PUT").then_some(("403 Forbidden", "<html>"));
-    assert_says(forbidden, "the store refuses access (HTTP 403)", "allow to read and write this path");
+    assert_says(forbidden, "the store refuses access (HTTP status 403)", "allow to read and write this path");
 }

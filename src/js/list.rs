@@ -19,8 +19,8 @@ const BATCH_TENSORS: usize = 1024;
 const MAX_COMPARED: usize = 32;
 
 /// Calls `add` once for each batch, with the concatenated names and digests, the numbers, the string table that some
-/// numbers index, and the attributes of the tensors that have any. Models have many tensors of few kinds: what two of them have in
-/// common is passed once.
+/// numbers index, and the attributes of the tensors that have any. Models have many tensors of few kinds: what two of
+/// them have in common is passed once.
 pub(super) fn pass_tensors(tensors: &TensorList, add: &Function) -> Result<()> {
     let mut batch = Batch {
         texts: String::new(),

@@ -13,8 +13,8 @@
 export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
 
 /**
- * The objects of a class that only some platforms have; `Else` if the `lib` of TypeScript does not declare it, as that of
- * an app for Node.js.
+ * The objects of a class that only some platforms have; `Else` if the `lib` of TypeScript does not declare it, as that
+ * of an app for Node.js.
  */
 type Instance<Name extends string, Else = never> =
   typeof globalThis extends { readonly [N in Name]: { readonly prototype: infer T } } ? T : Else;
@@ -417,8 +417,8 @@ export interface LoadProgress {
   /** Whether this is the last event of the operation, which one that fails or is aborted has too. */
   readonly done: boolean;
   /**
-   * How the operation has ended: `"done"`; `"failed"`, and its call rejects; or `"aborted"`, by its signal, `close()`, or
-   * the end of an iteration. Only on the last event.
+   * How the operation has ended: `"done"`; `"failed"`, and its call rejects; or `"aborted"`, by its signal, `close()`,
+   * or the end of an iteration. Only on the last event.
    */
   readonly outcome?: "done" | "failed" | "aborted";
   /** What {@link StreamingLoader.verify} resolves to. Only on the last event of a load of the whole model. */
@@ -724,8 +724,8 @@ export interface LoadTensorOptions {
   rows?: readonly [first: number, end: number] | undefined;
   /**
    * Converts floats and quantized elements while they arrive: `data` is then a `Float32Array`, or, with `"F16"`, a
-   * `Float16Array`, which the engine must have. Tensors that cannot be converted, such as those of integers, reject with
-   * `UNSUPPORTED`; `tensors()` returns integers and booleans as they are. Default: the stored dtype.
+   * `Float16Array`, which the engine must have. Tensors that cannot be converted, such as those of integers, reject
+   * with `UNSUPPORTED`; `tensors()` returns integers and booleans as they are. Default: the stored dtype.
    */
   as?: FloatDtype | undefined;
   /**

@@ -10,7 +10,8 @@ import { ArtifactCache } from "weightstream/tvmjs";
 export async function loads(path: string, signal: AbortSignal): Promise<number> {
   await init({ workerUrl: new URL("file:///weightstream.node_worker.js") });
   const headers = new Headers({ authorization: "Bearer x" });
-  const loader = await StreamingLoader.open(path, { headers, credentials: "omit", cache: new Map<string, Uint8Array>() });
+  const cache = new Map<string, Uint8Array>();
+  const loader = await StreamingLoader.open(path, { headers, credentials: "omit", cache });
   const tensors = await loader.loadIndex({ signal });
   let count = tensors.reduce((sum, { parameterCount }) => sum + parameterCount, 0);
   for await (const tensor of loader.tensors({ signal })) if (tensor.is("F32")) count += tensor.data.length;
@@ -24,5 +25,6 @@ export async function opensBytes(path: string): Promise<unknown[]> {
   const bytes = await readFile(path);
   const file = await openFile(bytes);
   const fit = await willFit({ byteLength: bytes.length, slice: (start, end) => bytes.subarray(start, end) });
-  return [file.type, fit.memory, createFetch(), await listCached(), externalData, ioHandler(path), connect, ArtifactCache];
+  const entries = [createFetch(), externalData, ioHandler(path), connect, ArtifactCache];
+  return [file.type, fit.memory, await listCached(), ...entries];
 }

@@ -52,7 +52,7 @@ pub(super) fn are_valid(app: &Path, tools: &Path, sources: &Path, tarball: &Path
         let config = json!({ "files": ["node.ts"], "compilerOptions": {
             "strict": true, "exactOptionalPropertyTypes": true, "noUncheckedIndexedAccess": true,
             "skipLibCheck": false, "noEmit": true, "types": ["node"],
-            "typeRoots": [tools.join("node_modules/@types")], "target": "es2022", "lib": ["es2022"],
+            "typeRoots": [tools.join("@types")], "target": "es2022", "lib": ["es2022"],
             "module": "nodenext", "moduleResolution": "nodenext",
         } });
         fs::write(app.join(&name), config.to_string())?;

@@ -40,7 +40,8 @@ test("an unknown length is undefined, and attributes belong to their tensors", (
 
 test("a batch with more kinds than are numbered is complete", () => {
   const tensors = [];
-  const numbers = Array.from({ length: 40 }, (_, at) => [1, 0, 0, 0, 0, Math.min(at, 32), ...kind([at], 4 * at)]).flat();
+  const tensor = (_, at) => [1, 0, 0, 0, 0, Math.min(at, 32), ...kind([at], 4 * at)];
+  const numbers = Array.from({ length: 40 }, tensor).flat();
   addTensors(tensors, "x".repeat(40), new Float64Array(numbers), STRINGS, []);
   assert.deepEqual(tensors.map(({ shape }) => shape[0]), Array.from({ length: 40 }, (_, at) => at));
 });

@@ -24,7 +24,8 @@ export async function loads(path: string, signal: AbortSignal): Promise<number> 
 export async function opensBytes(path: string): Promise<unknown[]> {
   const bytes = await readFile(path);
   const file = await openFile(bytes);
-  const fit = await willFit({ byteLength: bytes.length, slice: (start, end) => bytes.subarray(start, end) });
+  const slice = (start: number, end: number) => bytes.subarray(start, end);
+  const fit = await willFit({ byteLength: bytes.length, slice });
   const entries = [createFetch(), externalData, ioHandler(path), connect, ArtifactCache];
   return [file.type, fit.memory, await listCached(), ...entries];
 }

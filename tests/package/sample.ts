@@ -36,7 +36,7 @@ import {
 } from "weightstream";
 import { createFetch, type FetchOptions } from "weightstream/fetch";
 import { StreamingLoader as InlineLoader } from "weightstream/inline";
-import { externalData } from "weightstream/onnxruntime";
+import { externalData, type ExternalDataProgress } from "weightstream/onnxruntime";
 import { serve, type ServeOptions } from "weightstream/service-worker";
 import { ioHandler, type IoHandlerOptions, type TfjsArtifacts, type TfjsHandler } from "weightstream/tfjs";
 import { connect, type ConnectOptions, type TransformersEnvironment } from "weightstream/transformers";
@@ -230,7 +230,8 @@ export async function files(signal: AbortSignal): Promise<void> {
   const [text, buffer, json]: [string, ArrayBuffer, unknown] =
     [await file.text(), await file.arrayBuffer(), await file.json()];
   const [blob, response, stored]: [Blob, Response, File] = [file.blob(), file.response(), await file.file()];
-  const external: { path: string; data: Blob }[] = await externalData(file, "weights.bin");
+  const onRead = ({ loaded, total, outcome }: ExternalDataProgress): void => console.log(loaded, total, outcome);
+  const external: { path: string; data: Blob }[] = await externalData(file, "weights.bin", { onProgress: onRead });
   const loader = await StreamingLoader.open("https://example.org/model.apr");
   const model: Blob = await loader.toBlob();
   const externalModel: { path: string; data: Blob }[] = await externalData(loader, "model.safetensors");

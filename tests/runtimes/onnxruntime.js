@@ -35,10 +35,14 @@ async function compare(build, { isLazy }) {
   const remote = await openFile("/weights.bin", {
     fetch: server.fetch, cache: "none", retry: { attempts: 3, baseDelay: 1 },
   });
-  failures.same("the same outputs", await outputs(ort, graph, await externalData(remote, LOCATION)), expected);
+  const ends = [];
+  const onProgress = ({ done, outcome, loaded }) => done && ends.push([outcome, loaded > 0]);
+  const observed = await externalData(remote, LOCATION, { onProgress });
+  failures.same("the same outputs", await outputs(ort, graph, observed), expected);
   const limit = isLazy ? payload + 600_000 : FILE_BYTES * 1.2;
   failures.same(`bytes sent (${server.sent()} of ${FILE_BYTES})`, server.sent() <= limit, true);
   remote.close();
+  failures.same("the end of reading", ends, [["done", true]]);
   return failures;
 }
 
@@ -65,5 +69,9 @@ export async function damagedWeights() {
   await failures.rejects("a session", outputs(ort, graph, await externalData(remote, LOCATION)), "sha256");
   await failures.rejects("a wrong argument", externalData({}, LOCATION), "INVALID_ARGUMENT");
   await failures.rejects("a wrong path", externalData(remote, ""), "INVALID_ARGUMENT");
+  const controller = new AbortController();
+  const aborted = await externalData(remote, LOCATION, { signal: controller.signal });
+  controller.abort(new Error("not needed any more"));
+  await failures.rejects("an abort", outputs(ort, graph, aborted), "not needed any more");
   return failures;
 }

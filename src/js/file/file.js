@@ -5,6 +5,7 @@ import { checkAborted, untilAborted } from "../loader/abort.js";
 import { BlockCache } from "./blocks.js";
 import { lazyBlob } from "./blob.js";
 import { EXTRAS } from "../module/deferred.js";
+import { CloseListeners, WHEN_CLOSED } from "../loader/closing.js";
 import { MAKE, fail, invalid } from "../loader/error.js";
 import { withEarlyCache } from "../source/head.js";
 import { callModule, dispose, init, loadEarly, settle } from "../module/module.js";
@@ -82,6 +83,7 @@ export class RemoteFile {
   /** The type of its Blobs, which is empty if nothing states one. */
   #blobType;
   #isClosed = false;
+  #closeListeners = new CloseListeners();
   /** @type {BlockCache | undefined} */
   #blocks;
   /** @type {SharedCall<File> | undefined} */
@@ -208,8 +210,14 @@ export class RemoteFile {
     return !this.#isClosed && callModule(() => this.#file.isCaching);
   }
 
+  /** @param {() => void} listener */
+  [WHEN_CLOSED](listener) {
+    this.#closeListeners.add(listener);
+  }
+
   close() {
     this.#isClosed = true;
+    this.#closeListeners.call();
     this.#blocks?.clear(); // lazy Blobs may outlive the file
     this.#blocks = undefined;
     callModule(() => this.#file.close());

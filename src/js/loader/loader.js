@@ -2,6 +2,7 @@
 // An open model. It checks options and decides in which thread the loader of the module runs.
 import { Loader, thisModule } from "../module/glue.js";
 import { checkAborted, untilAborted } from "./abort.js";
+import { CloseListeners, WHEN_CLOSED } from "./closing.js";
 import { MAKE, closedLoader, fail, invalid } from "./error.js";
 import { messageOf } from "../module/guard.js";
 import { moveToGpu } from "../gpu/gpu.js";
@@ -36,6 +37,7 @@ export class StreamingLoader {
   #settle;
   #instance = instance;
   #isClosed = false;
+  #closeListeners = new CloseListeners();
   /** @type {ModelView | undefined} */
   #view;
   /** @type {string | undefined} Why a loader is not in the worker that was requested. */
@@ -239,8 +241,14 @@ export class StreamingLoader {
     return callModule(() => /** @type {Loader} */ (this.#usableLoader).isCaching);
   }
 
+  /** @param {() => void} listener */
+  [WHEN_CLOSED](listener) {
+    this.#closeListeners.add(listener);
+  }
+
   close() {
     this.#isClosed = true;
+    this.#closeListeners.call();
     if (!this.#isLost) callModule(() => this.#loader.close());
   }
 

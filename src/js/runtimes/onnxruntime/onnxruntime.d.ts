@@ -13,6 +13,29 @@ export interface ExternalDataFile {
   data: Blob;
 }
 
+/** How much of the external data has been read. */
+export interface ExternalDataProgress {
+  /** The bytes that have been read. Those that are read twice count once. */
+  readonly loaded: number;
+  /** The length of the file, of which a session may need only a part. */
+  readonly total: number;
+  /** Whether this is the last event. There is exactly one. */
+  readonly done: boolean;
+  /**
+   * Of the last event: `"done"` once all bytes have been read, or the loader or the file was closed; `"failed"`; or
+   * `"aborted"`.
+   */
+  readonly outcome?: "done" | "failed" | "aborted";
+}
+
+/** Options of {@link externalData}. */
+export interface ExternalDataOptions {
+  /** Aborts the reads, which then reject with the `reason` of the signal, and so does the session. Default: none. */
+  signal?: AbortSignal | null | undefined;
+  /** Called while the data are read, at most ten times a second, and once at the end. Default: none. */
+  onProgress?: ((event: ExternalDataProgress) => void) | undefined;
+}
+
 /**
  * Returns the `externalData` option of `InferenceSession.create` for the external data of a graph in one file. `path`
  * is the location of the data, as it is in the graph. For several files, pass the items of several calls.
@@ -37,5 +60,5 @@ export interface ExternalDataFile {
  * stored in a SafeTensors file.
  */
 export function externalData(
-  source: StreamingLoader | RemoteFile, path: string,
+  source: StreamingLoader | RemoteFile, path: string, options?: ExternalDataOptions,
 ): Promise<ExternalDataFile[]>;

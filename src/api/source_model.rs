@@ -159,7 +159,9 @@ impl<S: ModelSource<Body: Body<Buffer = Memory>>> SourceModel<S> {
         let names = names.into_iter().map(Into::into).collect();
         let loader = Rc::clone(&self.loader);
         let observer = self.observer(&OnProgress::default());
-        async move { loader.prefetch(names, observer).await }
+        async move {
+            loader.prefetch(names, observer).await;
+        }
     }
 
     /// Counters of requests and bytes.

@@ -33,7 +33,7 @@ use crate::source::web::WebSource;
 use crate::workers::{PoolHandle, pool};
 use cancel::CloseSignal;
 use failure::failure;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use futures::lock::Mutex;
 use futures::stream::{LocalBoxStream, StreamExt, TryStreamExt};
 use js_sys::{Array, Function, Promise};
@@ -167,13 +167,16 @@ impl JsLoader {
         let reporter = self.reporter("loadTensor");
         self.run(options::signal(&options), async move |loader| {
             let request = options::tensor_request(&options);
-            let dtype = request.dtype.clone();
-            load_conversions(dtype.as_ref()).await?;
-            if let Some(to) = &dtype {
-                reporter.check(loader.check_float(&name, to).await)?;
-            }
-            let loaded = loader.load_tensor(&name, request, Rc::clone(&reporter) as Rc<_>).await;
-            let tensor = reporter.check(loaded.and_then(|loaded| tensor::from_loaded(loaded, dtype.as_ref())))?;
+            let load = async {
+                let dtype = request.dtype.clone();
+                if let Some(to) = &dtype {
+                    deferred::load(Code::Calls).await?;
+                    loader.check_float(&name, to, request.is_dense).await?;
+                }
+                let loaded = loader.load_tensor(&name, request, Rc::clone(&reporter) as Rc<_>).await?;
+                tensor::from_loaded(loaded, dtype.as_ref())
+            };
+            let tensor = reporter.check(load.await)?;
             reporter.finish(None);
             Ok(tensor)
         })
@@ -182,22 +185,19 @@ impl JsLoader {
     /// Starts to load tensors for later calls of `load_tensor`, which report the errors.
     ///
     /// If `signal` aborts, tensors that have not arrived are not loaded, until `load_tensor` asks for them. Resolves at
-    /// the end, or after an abort.
+    /// the end.
     pub fn prefetch(&self, names: Vec<String>, signal: Option<web_sys::AbortSignal>) -> Promise {
         let Some(loader) = self.loader.borrow().clone() else { return Promise::resolve(&JsValue::UNDEFINED) };
         let reporter = self.reporter("prefetch");
         let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>);
-        let close_signal = self.close_signal.clone();
-        future_to_promise(async move {
-            let finished = async {
-                work.await;
-                Ok(())
-            };
-            if cancel::run_until_stopped(signal, &close_signal, finished).await.is_ok() {
-                reporter.finish(None);
+        let work = async move {
+            match work.await {
+                true => reporter.finish(None),
+                false => reporter.fail(),
             }
             Ok(JsValue::UNDEFINED)
-        })
+        };
+        promise(signal, self.close_signal.clone(), work.boxed_local())
     }
 
     /// Streams the tensors that `options` name, or all tensors.
@@ -268,10 +268,21 @@ impl JsLoader {
         signal: Option<web_sys::AbortSignal>,
         work: impl AsyncFnOnce(Rc<Loader<WebSource>>) -> Result<JsValue, Error> + 'static,
     ) -> Promise {
-        let (loader, close_signal) = (self.loader.borrow().clone(), self.close_signal.clone());
+        let loader = self.loader.borrow().clone();
         let work = async move { work(loader.ok_or_else(cancel::closed_error)?).await };
-        future_to_promise(async move { cancel::run_until_stopped(signal, &close_signal, work).await })
+        promise(signal, self.close_signal.clone(), work.boxed_local())
     }
+}
+
+/// The promise of work that is stopped by its signal and by the end of the loader. The work is boxed, because the code
+/// that stops it would otherwise be generated for each call.
+#[inline(never)]
+fn promise(
+    signal: Option<web_sys::AbortSignal>,
+    close_signal: CloseSignal,
+    work: LocalBoxFuture<'static, Result<JsValue, Error>>,
+) -> Promise {
+    future_to_promise(async move { cancel::run_until_stopped(signal, &close_signal, work).await })
 }
 
 #[wasm_bindgen]

@@ -94,9 +94,14 @@ impl ProgressReporter {
     /// Reports the end of an operation if `outcome` is its error. Returns `outcome`.
     pub(super) fn check<T>(&self, outcome: Result<T>) -> Result<T> {
         if outcome.is_err() {
-            self.end(End { outcome: "failed", verified: None });
+            self.fail();
         }
         outcome
+    }
+
+    /// Reports the end of an operation that has failed.
+    pub(super) fn fail(&self) {
+        self.end(End { outcome: "failed", verified: None });
     }
 
     /// Reports the end of an operation that stops early.

@@ -877,7 +877,8 @@ export class StreamingLoader {
   /**
    * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these, in the
    * given order: that in which the model computes, for example. If a tensor cannot be loaded, the later `loadTensor`
-   * rejects. If `signal` aborts, tensors that have not arrived are not loaded until `loadTensor` asks for them.
+   * rejects. If `signal` aborts, tensors that have not arrived are not loaded until `loadTensor` asks for them,
+   * also if another call of `prefetch` named them later.
    */
   prefetch(names: Iterable<string>, options?: CallOptions): void;
   /**

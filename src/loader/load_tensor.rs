@@ -6,6 +6,8 @@ use crate::deferred::Code;
 #[cfg(feature = "js")]
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "js")]
+use crate::index::Layout;
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::report_all;
 use crate::loader::schedule::planned::{Form, PlannedTensor};
@@ -64,14 +66,15 @@ impl<S: ModelSource> Loader<S> {
         Rc::try_unwrap(loaded).or_else(|shared| shared.duplicate())
     }
 
-    /// Checks before a load that a tensor has floats, or what can be converted to them.
+    /// Checks before a load that a tensor has floats, or what can be converted to them, and is or becomes a dense one.
     ///
     /// # Errors
-    /// As for [`Loader::load_tensor`]; `UNSUPPORTED` for a tensor of integers or booleans.
+    /// As for [`Loader::load_tensor`]; `UNSUPPORTED` for a tensor of integers or booleans, and for a sparse one.
     #[cfg(feature = "js")]
-    pub async fn check_float(&self, name: &str, to: &Dtype) -> Result<()> {
+    pub async fn check_float(&self, name: &str, to: &Dtype, is_dense: bool) -> Result<()> {
         let tensor = self.find(name).await?;
-        check_float(&tensor.dtype, to).map_err(|error| self.place(tensor.shard, error.in_tensor(name)))
+        let layout = if is_dense { &Layout::Dense } else { &tensor.layout };
+        check_float(&tensor.dtype, layout, to).map_err(|error| self.place(tensor.shard, error.in_tensor(name)))
     }
 
     /// Whether a tensor that was not prefetched may be at hand in another file.

@@ -20,12 +20,13 @@ use std::sync::Arc;
 impl<S: ModelSource> Loader<S> {
     /// Starts to load tensors, in this order, that will soon be requested from [`Loader::load_tensor`]. The returned
     /// future does the work: poll it concurrently with other work. Prefetching pauses while `load_tensor` loads another
-    /// tensor. Errors are ignored here: `load_tensor` loads such a tensor again and reports the error.
+    /// tensor. Resolves to whether all tensors have arrived that were still wanted; errors are not returned, because
+    /// `load_tensor` loads such a tensor again and reports the error.
     pub fn prefetch(
         self: &Rc<Self>,
         names: Vec<String>,
         observer: Rc<dyn Progress>,
-    ) -> impl Future<Output = ()> + use<S> {
+    ) -> impl Future<Output = bool> + use<S> {
         let senders = Senders::default();
         let mut wanted = Vec::new();
         for name in names {
@@ -38,28 +39,25 @@ impl<S: ModelSource> Loader<S> {
                 wanted.push(name);
             }
         }
-        let loader = Rc::clone(self);
+        // Outside of the future, which may be dropped before it starts.
+        let end = PrefetchEnd { loader: Rc::clone(self), senders: Rc::clone(&senders) };
         async move {
-            let _ends = PrefetchEnd { loader: Rc::clone(&loader), senders: Rc::clone(&senders) };
+            let loader = Rc::clone(&end.loader);
             loader.priority.yield_to_demands(None).await;
             let mut tensors: Vec<Arc<Tensor>> = Vec::new();
             for name in wanted {
-                match loader.find(&name).await {
-                    Ok(tensor) => {
-                        if let Some((_, arrival)) = senders.borrow().get(&name) {
-                            arrival.set_tensor(&tensor);
-                        }
-                        tensors.push(tensor);
-                    }
-                    Err(_) => drop(senders.borrow_mut().remove(&name)), // `load_tensor` reports it
+                let Ok(tensor) = loader.find(&name).await else { continue };
+                if let Some((_, arrival)) = senders.borrow().get(&name) {
+                    arrival.set_tensor(&tensor);
                 }
+                tensors.push(tensor);
             }
             let budget = Rc::clone(&loader.prefetch_budget);
             let priority = Rc::clone(&loader.priority);
             let prefetching = Some(Rc::new(Prefetching { priority, is_wanted: is_wanted(&senders) }));
             let defaults = loader.call(Rc::new(FollowedProgress { observer, senders: Rc::clone(&senders) }));
             let call = Call { budget: Rc::clone(&budget), prefetching, order: Order::Given, ..defaults };
-            let Ok(loads) = loader.stream(tensors, Form::default(), call).await else { return };
+            let Ok(loads) = loader.stream(tensors, Form::default(), call).await else { return false };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 let sender = senders.borrow_mut().remove(&loaded.tensor.name);
@@ -69,6 +67,7 @@ impl<S: ModelSource> Loader<S> {
                     sender.send((loaded, permit)).ok(); // the receiver is gone if the loader was closed
                 }
             }
+            senders.borrow().values().all(|(sender, _)| sender.is_canceled())
         }
     }
 
@@ -164,7 +163,8 @@ fn is_wanted<B: 'static>(senders: &Senders<B>) -> Box<dyn Fn(&str) -> bool> {
     Box::new(move |name| senders.borrow().get(name).is_some_and(|(sender, _)| !sender.is_canceled()))
 }
 
-/// A caller that waits for a tensor that is being prefetched. If the caller is dropped first, the receiver is put back.
+/// A caller that waits for a tensor that is being prefetched. If the caller is dropped first, the receiver is put back,
+/// unless prefetching has ended or was started again.
 struct Joined<S: ModelSource> {
     loader: Rc<Loader<S>>,
     name: String,
@@ -173,9 +173,18 @@ struct Joined<S: ModelSource> {
 
 impl<S: ModelSource> Drop for Joined<S> {
     fn drop(&mut self) {
-        if let Some(receiver) = self.receiver.take() {
-            receiver.1.unfollow();
-            self.loader.prefetched.borrow_mut().insert(std::mem::take(&mut self.name), receiver);
-        }
+        let Some((mut receiver, arrival)) = self.receiver.take() else { return };
+        arrival.unfollow();
+        let receiver = match receiver.try_recv() {
+            Ok(None) => receiver,
+            Ok(Some(arrived)) => {
+                let (sender, receiver) = oneshot::channel();
+                sender.send(arrived).ok(); // the receiver exists
+                receiver
+            }
+            Err(_) => return,
+        };
+        let mut prefetched = self.loader.prefetched.borrow_mut();
+        prefetched.entry(std::mem::take(&mut self.name)).or_insert((receiver, arrival));
     }
 }

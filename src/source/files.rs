@@ -58,9 +58,7 @@ impl SelectedFile {
             Some(pair) => (pair.get(0), pair.get(1).as_string()),
             None => (item.clone(), None),
         };
-        // A File that was cloned is a Blob in Node.js, and so is each in Bun.
-        let is_file = matches!((tag(&file).as_str(), &path), ("[object File]", _) | ("[object Blob]", Some(_)));
-        if !is_file {
+        if tag(&file) != "[object File]" {
             return Err(invalid("the source is an array with items that are not Files"));
         }
         let text = |name: &str| Reflect::get(&file, &name.into()).ok().and_then(|text| text.as_string());

@@ -224,12 +224,7 @@ impl Conversion {
         if is_kept(&tensor.dtype, to)? {
             return Ok(None);
         }
-        if tensor.layout != Layout::Dense {
-            let layout = tensor.layout.name();
-            let what = format!("its layout is {layout}, and only dense tensors can be converted to {to}");
-            let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name);
-            return Err(error.advise("Load it as a dense tensor, or without a conversion."));
-        }
+        check_dense(&tensor.layout, to).map_err(|error| error.in_tensor(&tensor.name))?;
         if !is_castable(tensor) {
             return Err(not_converted(&tensor.dtype, to).in_tensor(&tensor.name));
         }
@@ -269,17 +264,26 @@ pub(crate) fn converted_dtype<'a>(from: &Dtype, to: &'a Dtype) -> Result<Option<
     }
 }
 
-/// Checks that elements are numbers that can be converted to floats of the dtype `to`, or have it already.
+/// Checks that the elements of a dense tensor can be converted to floats of the dtype `to`, or have it already.
 ///
 /// # Errors
-/// `UNSUPPORTED` for integers and booleans.
+/// `UNSUPPORTED` for integers and booleans, and for other layouts.
 #[cfg(feature = "js")]
 #[inline(never)]
-pub(crate) fn check_float(from: &Dtype, to: &Dtype) -> Result<()> {
+pub(crate) fn check_float(from: &Dtype, layout: &Layout, to: &Dtype) -> Result<()> {
     match kind_of(from) {
         Kind::Integer => Err(not_converted(from, to)),
-        _ => Ok(()),
+        _ => check_dense(layout, to),
     }
+}
+
+fn check_dense(layout: &Layout, to: &Dtype) -> Result<()> {
+    if *layout == Layout::Dense {
+        return Ok(());
+    }
+    let what = format!("its layout is {}, and only dense tensors can be converted to {to}", layout.name());
+    let error = Error::new(ErrorKind::Unsupported, what);
+    Err(error.advise("Load it as a dense tensor, or without a conversion."))
 }
 
 /// Whether elements keep their dtype if they are requested as `to`.

@@ -83,6 +83,7 @@ export class StreamingLoader {
         .then((ready) => (isWhole ? ready : head.request(source, ready)));
       const [unsigned] = await Promise.all([preparing, init()]);
       checkAborted(signal);
+      if (inWorker) checkPostable(unsigned.source);
       const ready = await withSignature(unsigned, source);
       const { signature } = ready.options;
       return StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature } : undefined);
@@ -177,7 +178,8 @@ export class StreamingLoader {
   prefetch(names, given) {
     const checked = options.names(names);
     const { signal } = options.callOptions(given);
-    callModule(() => void this.#usableLoader.prefetch(checked, signal));
+    // The later `loadTensor` rejects.
+    callModule(() => void this.#usableLoader.prefetch(checked, signal).catch(() => {}));
   }
 
   /**
@@ -267,6 +269,16 @@ function checkForWorker(source, { fetch, cache, cacheKey, partUrl }) {
     const what = "`inWorker` cannot be combined with `fetch`, `cacheKey`, a `partUrl` function or a `cache` object";
     throw invalid(`${what}, which a worker cannot call`);
   }
+}
+
+/**
+ * The files of a folder by path, in Node.js and others, are no Files of the platform.
+ *
+ * @param {CheckedSource} source
+ */
+function checkPostable(source) {
+  const isPosted = !Array.isArray(source) || source.every(([file]) => file instanceof Blob);
+  if (!isPosted) throw invalid("`inWorker` cannot be combined with a folder. Pass the path of the file in it to open");
 }
 
 /**

@@ -3,15 +3,15 @@
 
 /** @import * as Api from "../weightstream.js" */
 
-const METHODS = {
-  /**
-   * @this {Api.Tensor<any>}
-   * @param {Api.Dtype} dtype
-   */
-  is(dtype) {
-    return this.layout === "dense" && this.dtype === dtype;
-  },
-};
+/**
+ * @this {Api.Tensor<any>}
+ * @param {Api.Dtype} dtype
+ */
+function is(dtype) {
+  return this.layout === "dense" && this.dtype === dtype;
+}
+
+const METHODS = Object.create(Object.prototype, { is: { value: is } });
 
 /**
  * Gives a tensor its methods. They are not properties of its own, so that it can still be cloned and posted.

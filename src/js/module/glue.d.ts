@@ -192,7 +192,7 @@ export interface ModelLoader {
   loadIndex(add: AddTensors, signal: AbortSignal | undefined): Promise<string[]>;
   warnings(signal: AbortSignal | undefined): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
-  /** Resolves when the tensors have arrived, or `signal` has aborted. Never rejects. */
+  /** Resolves when no more tensors will arrive. Rejects if `signal` aborts or the loader is closed. */
   prefetch(names: string[], signal: AbortSignal | undefined): Promise<unknown>;
   tensors(options: CheckedTensorsOptions): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
@@ -260,7 +260,7 @@ export class Loader implements ModelLoader {
   namesInCache(): string[];
   warnings(signal: AbortSignal | undefined): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
-  /** Resolves when the tensors have arrived, or `signal` has aborted. Never rejects. */
+  /** Resolves when no more tensors will arrive. Rejects if `signal` aborts or the loader is closed. */
   prefetch(names: string[], signal: AbortSignal | undefined): Promise<unknown>;
   tensors(options: CheckedTensorsOptions): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;

@@ -261,7 +261,7 @@ class RemoteLoader {
    * @param {AbortSignal | undefined} signal
    */
   prefetch(names, signal) {
-    return this.#call("prefetch", [names], { signal }).catch(() => {}); // the later `loadTensor` rejects
+    return this.#call("prefetch", [names], { signal });
   }
 
   /** @param {AbortSignal | undefined} signal */

@@ -202,7 +202,7 @@ function serveLoader() {
     },
 
     async prefetch({ controller }, names) {
-      await opened().prefetch(names, controller.signal);
+      await opened().prefetch(names, controller.signal).catch(() => {}); // the later `loadTensor` rejects
     },
 
     async verify({ controller }) {
@@ -264,6 +264,7 @@ function serveLoader() {
     loader?.close();
     loader = view = undefined;
     readers.clear();
+    await new Promise((resolve) => setTimeout(resolve)); // what was aborted reports its end
     if (isCached && isLoaded(CACHE)) await cacheList().catch(() => {}); // resolves after all earlier writes
     scope.postMessage({ hasEnded: true });
   }

@@ -13,7 +13,7 @@ declare global {
   var tvm: any;
   function readFile(path: string): Promise<ArrayBuffer>;
   // The scope of a service worker.
-  function addEventListener(type: "activate", listener: (event: any) => void): void;
+  function addEventListener(type: "activate" | "fetch", listener: (event: any) => void): void;
   function skipWaiting(): Promise<void>;
   var clients: { claim(): Promise<void> };
 }

@@ -17,6 +17,8 @@ pub mod demo;
 pub mod environment;
 pub mod expected;
 pub mod fuzz;
+#[cfg(test)]
+mod guides;
 pub mod imports;
 #[cfg(test)]
 mod layers;

@@ -12,21 +12,25 @@
 /** Bytes in an `ArrayBuffer`. TypeScript before 5.7 does not have `Uint8Array<ArrayBuffer>`. */
 export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
 
-/**
- * The objects of a class that only some platforms have; `Else` if the `lib` of TypeScript does not declare it, as that
- * of an app for Node.js.
- */
-type Instance<Name extends string, Else = never> =
-  typeof globalThis extends { readonly [N in Name]: { readonly prototype: infer T } } ? T : Else;
+// The objects of classes that only some platforms have: the `lib` of TypeScript may not declare them, as that of an app
+// for Node.js. A generic type of the name would be circular where an app declares a global variable of such a type.
+type FileListInstance =
+  typeof globalThis extends { readonly FileList: { readonly prototype: infer T } } ? T : never;
+type CryptoKeyInstance =
+  typeof globalThis extends { readonly CryptoKey: { readonly prototype: infer T } } ? T : never;
+type WorkerInstance =
+  typeof globalThis extends { readonly Worker: { readonly prototype: infer T } } ? T : object;
 
 /** Bytes in memory, as `BufferSource` of the DOM. */
 export type BinaryData = ArrayBuffer | ArrayBufferView;
 
 /** A handle of a local file (`FileSystemFileHandle`), in browsers. */
-export type FileHandle = Instance<"FileSystemFileHandle">;
+export type FileHandle =
+  typeof globalThis extends { readonly FileSystemFileHandle: { readonly prototype: infer T } } ? T : never;
 
 /** A handle of a folder (`FileSystemDirectoryHandle`), in browsers. */
-export type FolderHandle = Instance<"FileSystemDirectoryHandle">;
+export type FolderHandle =
+  typeof globalThis extends { readonly FileSystemDirectoryHandle: { readonly prototype: infer T } } ? T : never;
 
 /**
  * A model whose bytes your own code provides, for example from a bundle or a database.
@@ -83,7 +87,7 @@ export type FileSource = string | URL | Blob | ByteSource | FileHandle | Dropped
 export type Source =
   | FileSource
   | FolderHandle
-  | Instance<"FileList">
+  | FileListInstance
   | ArrayLike<DroppedItem>
   | readonly (File | FileHandle | FolderHandle)[];
 
@@ -262,7 +266,7 @@ export interface SignatureByKey extends SignatureLocation {
    * JWK, as the bytes of a SubjectPublicKeyInfo, or as a `CryptoKey` with the usage `verify`. Put it into the code of
    * your app: a key that comes from the server of the model proves nothing.
    */
-  publicKey: string | PublicJwk | BinaryData | Instance<"CryptoKey">;
+  publicKey: string | PublicJwk | BinaryData | CryptoKeyInstance;
   /** Not with a public key: a signature is verified in one of the two ways. */
   certificateChain?: undefined;
 }
@@ -1188,7 +1192,7 @@ export interface InitOptions {
    * Starts a worker that runs `weightstream/weightstream.worker.js`, for bundlers with a syntax of their own for
    * workers. It is called for each worker.
    */
-  worker?: (() => Instance<"Worker", object>) | undefined;
+  worker?: (() => WorkerInstance) | undefined;
   /**
    * The URL of `weightstream/weightstream.worker.js`, which is one self-contained file. Default:
    * `weightstream.worker.js` beside the script. In Node.js, Deno and Bun, that of `weightstream.node_worker.js`.

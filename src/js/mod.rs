@@ -289,10 +289,8 @@ fn promise(
 impl TensorStream {
     /// Resolves to the next tensor, or to `undefined` at the end.
     pub fn next(&self) -> Promise {
-        let tensors = Rc::clone(&self.tensors);
-        let (signal, close_signal) = (self.signal.clone(), self.close_signal.clone());
-        let cancelled = self.cancelled.clone();
-        future_to_promise(async move {
+        let (tensors, cancelled) = (Rc::clone(&self.tensors), self.cancelled.clone());
+        let next_or_cancelled = async move {
             let next = async {
                 let mut guard = tensors.lock().await;
                 let Some(stream) = guard.as_mut() else { return Ok(None) };
@@ -303,14 +301,12 @@ impl TensorStream {
                 }
                 next
             };
-            let next_or_cancelled = async {
-                match future::select(pin!(cancelled.closed()), pin!(next)).await {
-                    Either::Left(_) => Ok(None),
-                    Either::Right((next, _)) => next,
-                }
-            };
-            Ok(cancel::run_until_stopped(signal, &close_signal, next_or_cancelled).await?.unwrap_or(JsValue::UNDEFINED))
-        })
+            match future::select(pin!(cancelled.closed()), pin!(next)).await {
+                Either::Left(_) => Ok(JsValue::UNDEFINED),
+                Either::Right((next, _)) => Ok(next?.unwrap_or(JsValue::UNDEFINED)),
+            }
+        };
+        promise(self.signal.clone(), self.close_signal.clone(), next_or_cancelled.boxed_local())
     }
 
     /// Stops the requests of the stream.

@@ -253,7 +253,7 @@ impl Call {
                 // The following calls must not use prefetched tensors that are left over.
                 let outcome = match future::select(pin!(loader.prefetch(names.clone(), Rc::new(()))), pin!(loads)).await
                 {
-                    Either::Left(((), loads)) => loads.await,
+                    Either::Left((_, loads)) => loads.await,
                     Either::Right((outcome, _)) => outcome,
                 };
                 loader.forget_prefetched();

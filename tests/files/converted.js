@@ -92,5 +92,8 @@ export async function whatCannotBeConverted() {
   await failures.rejects("integers", others.loadTensor("integers", { as: "F32" }), "UNSUPPORTED", "I16");
   await failures.rejects("scales", others.loadTensor("scales", { as: "F32" }), "UNSUPPORTED", "F8_E8M0");
   others.close();
+  const sparse = await StreamingLoader.open("/fixtures/dense/sparse.zt");
+  await failures.rejects("a sparse tensor", sparse.loadTensor("csr.f32", { as: "F32" }), "UNSUPPORTED", "sparse_csr");
+  sparse.close();
   return failures;
 }

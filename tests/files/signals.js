@@ -75,7 +75,12 @@ export async function prefetching() {
     await until(() => events.some(({ done }) => done) || inWorker);
     const ends = events.filter(({ done }) => done).map(({ outcome }) => outcome);
     if (!inWorker) failures.same("the end of prefetching", ends, ["aborted"]);
+    loader.prefetch([name], { signal: AbortSignal.abort(REASON) });
+    events.length = 0;
     loader.prefetch([name]);
+    await until(() => events.some(({ done }) => done));
+    const [{ loaded, outcome }] = events.filter(({ done }) => done);
+    failures.same("prefetching again", [loaded > 0, outcome], [true, "done"]);
     failures.same("the tensor", (await loader.loadTensor(name)).data.byteLength > 0, true);
     loader.close();
   }
@@ -102,7 +107,26 @@ export async function outcomesOfOperations() {
   failures.same("success", last(), "done");
   for await (const _ of loader.tensors()) break;
   failures.same("an iteration that ends early", last(), "aborted");
+  loader.prefetch(["no such tensor"]);
+  await until(() => events.some(({ type, done }) => type === "prefetch" && done));
+  failures.same("a tensor that does not exist", last(), "failed");
   loader.close();
+  return failures;
+}
+
+export async function outcomesInAClosedWorker() {
+  const failures = new Failures();
+  for (const call of ["verify", "tensors"]) {
+    const events = [];
+    const onProgress = (event) => events.push(event);
+    const loader = await StreamingLoader.open("/rows/m.safetensors", { inWorker: true, onProgress, cache: "none" });
+    const pending = call === "verify" ? loader.verify() : loader.tensors().next();
+    pending.catch(() => {});
+    await until(() => events.length > 0);
+    loader.close();
+    await until(() => events.some(({ done }) => done));
+    failures.same(call, events.filter(({ done }) => done).length, 1);
+  }
   return failures;
 }
 

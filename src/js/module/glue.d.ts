@@ -108,6 +108,18 @@ export interface CheckedSignature {
   files: [path: string, digest: string, start: number | undefined, end: number | undefined][];
 }
 
+/** What `FileSystemFileHandle` and `FileSystemFileEntry` have in common. */
+export interface FileHandle {
+  name: string;
+  getFile(): Promise<File>;
+}
+
+/** What `FileSystemDirectoryHandle` and `FileSystemDirectoryEntry` have in common. */
+export interface FolderHandle {
+  name: string;
+  values(): AsyncIterable<FileHandle | FolderHandle>;
+}
+
 /** A checked source: an absolute URL as text, files with their paths, or anything else unchanged. */
 export type CheckedSource = string | [file: File, path: string][] | object;
 

@@ -5,8 +5,7 @@
 import { startWorker } from "./policy.js";
 
 /** @import { InitOptions, ModuleSource, WeightCache } from "../weightstream.js" */
-/** @import { FolderHandle } from "../source/source.js" */
-/** @import { ErrorFields, PackageWorker } from "./glue.js" */
+/** @import { ErrorFields, FolderHandle, PackageWorker } from "./glue.js" */
 
 /**
  * Platform adapter: what Node.js or the inline build supplies instead of browser defaults. The module, a worker (with

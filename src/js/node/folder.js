@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
-/** @import { FileHandle, FolderHandle } from "../source/source.js" */
+/** @import { FileHandle, FolderHandle } from "../module/glue.js" */
 
 /**
  * The folder at a URL; undefined for anything else, and if it cannot be read, of which `fetchFile` reports the reason.

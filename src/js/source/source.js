@@ -9,7 +9,7 @@ import { isResponse, onceOptions } from "./once.js";
 import { offlineAdvice } from "../module/policy.js";
 import { absolute, textOf } from "./url.js";
 
-/** @import { CheckedSource } from "../module/glue.js" */
+/** @import { CheckedSource, FileHandle, FolderHandle } from "../module/glue.js" */
 
 const fileNameOf = getter("File", "name");
 const fileCountOf = getter("FileList", "length");
@@ -20,13 +20,6 @@ const lengthOfBuffer = getter("ArrayBuffer", "byteLength");
 const MAX_FILES = 10_000;
 
 /** @typedef {[file: File, path: string]} NamedFile */
-
-/**
- * What `FileSystemHandle` and `FileSystemEntry` have in common.
- *
- * @typedef {{ name: string, getFile: () => Promise<File> }} FileHandle
- * @typedef {{ name: string, values: () => AsyncIterable<FileHandle | FolderHandle> }} FolderHandle
- */
 
 /**
  * Checks a source, and adds the options that it needs itself. Dropped items are read before the first `await`, after

@@ -18,8 +18,9 @@ export async function externalData(source, path, given) {
   checkAborted(how.signal);
   if (source instanceof StreamingLoader || source instanceof RemoteFile) {
     const data = source instanceof RemoteFile ? source.blob() : await source.toBlob();
-    const isObserved = how.signal || how.onProgress;
-    return [{ path, data: isObserved ? observedBlob(data, how, (listener) => source[WHEN_CLOSED](listener)) : data }];
+    if (!how.signal && !how.onProgress) return [{ path, data }];
+    const whenClosed = (/** @type {() => void} */ listener) => /** @type {any} */ (source)[WHEN_CLOSED](listener);
+    return [{ path, data: observedBlob(data, how, whenClosed) }];
   }
   throw invalid("the source must be a StreamingLoader, or a RemoteFile, which openFile() returns");
 }

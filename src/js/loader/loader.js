@@ -178,6 +178,7 @@ export class StreamingLoader {
   prefetch(names, given) {
     const checked = options.names(names);
     const { signal } = options.callOptions(given);
+    if (signal?.aborted) return;
     // The later `loadTensor` rejects.
     callModule(() => void this.#usableLoader.prefetch(checked, signal).catch(() => {}));
   }

@@ -10,6 +10,7 @@ mod command;
 mod corpus;
 mod diff;
 mod downloads;
+mod downloads_confirmed;
 mod exit_codes;
 mod fixtures;
 #[path = "../../../tests/native/folder.rs"]

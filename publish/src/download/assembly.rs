@@ -1,36 +1,32 @@
 //! Writes the files of a model: from files of the previous revision as far as possible, the rest from the source.
 
 use super::folder::Folder;
+use super::local_file::{open, pieces};
 use super::plan::PlannedFile;
 use super::receive::{check_cancelled, receive};
-use super::version::VersionRecord;
+use super::version::{Version, VersionRecord};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::Path;
 use weightstream::internals::codec::digest::Hasher;
 use weightstream::internals::index::Digest;
 use weightstream::internals::loader::RemoteFile;
 use weightstream::internals::output::PartialFile;
 use weightstream::internals::progress::Progress;
 use weightstream::internals::publication::Publication;
-use weightstream::internals::regular_file::{self, Opened};
 use weightstream::internals::retry::RetryPolicy;
-use weightstream::internals::source::{Identity, ModelSource};
+use weightstream::internals::source::ModelSource;
 use weightstream::{Error, ErrorKind, Result};
-
-/// The number of bytes that are read from a file at a time.
-const PIECE_BYTES: u64 = 256 << 10;
 
 /// The length from which the version of a file without a stated digest is recorded. Shorter ones are received again.
 const MIN_RECORD_BYTES: u64 = 1 << 20;
 
 /// Writes files to a folder.
 pub(super) struct Assembly<'a> {
-    folder: &'a Folder<'a>,
+    pub(super) folder: &'a Folder<'a>,
     publication: &'a Publication,
-    progress: &'a dyn Progress,
-    expected_bytes: u64,
+    pub(super) progress: &'a dyn Progress,
+    /// The length of all files, as far as it is known, with what was compared in vain.
+    pub(super) expected_bytes: u64,
     pub(super) received_bytes: u64,
     pub(super) copied_bytes: u64,
     pub(super) continued_bytes: u64,
@@ -62,47 +58,6 @@ impl<'a> Assembly<'a> {
         self.progress.expects(self.expected_bytes);
     }
 
-    /// The length of a file that the folder has; `None` if it is not there, or another one. Without a stated digest,
-    /// the file has the length that its `source` states.
-    ///
-    /// # Errors
-    /// Those of the source.
-    pub(super) async fn find<S: ModelSource>(
-        &mut self,
-        planned: &PlannedFile,
-        source: impl FnOnce() -> Result<S>,
-    ) -> Result<Option<u64>> {
-        let Some((file, length)) = open(&self.folder.path.join(&planned.path)) else { return Ok(None) };
-        if planned.byte_length.is_some_and(|stated| stated != length) {
-            return Ok(None);
-        }
-        match planned.digest {
-            Some(digest) if !self.has_digest(&file, length, digest)? => return Ok(None),
-            Some(_) => {}
-            None => {
-                let remote = RemoteFile::open(source()?, RetryPolicy::default(), None).await?;
-                if remote.byte_length() != Some(length) {
-                    return Ok(None);
-                }
-            }
-        }
-        if planned.byte_length.is_none() {
-            self.expect(std::iter::once(length));
-        }
-        self.progress.advanced(length);
-        Ok(Some(length))
-    }
-
-    fn has_digest(&self, file: &File, length: u64, digest: Digest) -> Result<bool> {
-        let mut hasher = Hasher::new(digest);
-        for piece in pieces(file, 0, length) {
-            check_cancelled(self.progress)?;
-            let Ok(piece) = piece else { return Ok(false) };
-            hasher.update(&piece);
-        }
-        Ok(hasher.finish() == digest)
-    }
-
     /// Writes a file, and returns its length.
     ///
     /// # Errors
@@ -110,7 +65,7 @@ impl<'a> Assembly<'a> {
     pub(super) async fn write<S: ModelSource>(&mut self, source: S, planned: &PlannedFile) -> Result<u64> {
         let PlannedFile { path, digest, .. } = planned;
         let remote = RemoteFile::open(source, RetryPolicy::default(), None).await?;
-        let (mut output, record) = self.begin(planned, &remote)?;
+        let (mut output, version) = self.begin(planned, &remote)?;
         let start = output.file.mark();
         if let (None, Some(length)) = (planned.byte_length, remote.byte_length()) {
             self.expect(std::iter::once(length));
@@ -134,14 +89,8 @@ impl<'a> Assembly<'a> {
             found = self.write_segments(&mut output, &remote, &whole, &[], *digest).await;
         }
         self.received_bytes += remote.stats().bytes_received();
-        let found = found.and_then(|found| match (found, digest) {
-            (Some(found), Some(digest)) if found != *digest => {
-                let what = format!("its digest is {found}, and {digest} is stated");
-                Err(Error::new(ErrorKind::Checksum, what).in_file(remote.source().name()))
-            }
-            _ => Ok(()),
-        });
-        if let Err(error) = found {
+        let confirmed = found.and_then(|found| check_digest(found, planned, &remote));
+        if let Err(error) = confirmed {
             if error.kind == ErrorKind::Checksum {
                 output.file.discard_if_dropped();
             }
@@ -149,29 +98,43 @@ impl<'a> Assembly<'a> {
         }
         let written = output.file.position();
         self.folder.publish(path, output.file.finish()?)?;
-        record.iter().for_each(VersionRecord::remove);
+        if let Some(version) = version {
+            self.record(planned, &version)?;
+        }
         Ok(written)
     }
 
+    /// Records the version of a complete file.
+    fn record(&self, planned: &PlannedFile, version: &Version) -> Result<()> {
+        let path = self.folder.path.join(&planned.path);
+        let record = VersionRecord::of(&path);
+        match open(&path).and_then(|(file, _)| file.metadata().ok()) {
+            Some(metadata) => record.write_of_file(version, &metadata),
+            None => record.remove(),
+        }
+    }
+
     /// Begins a file, or continues what an interrupted call has left of it: any with a stated digest, and a large one
-    /// whose version the server states. The record of the version is returned, too.
+    /// whose version the server states. This version is returned, too.
     fn begin<S: ModelSource>(
         &self,
         planned: &PlannedFile,
         remote: &RemoteFile<S>,
-    ) -> Result<(Output, Option<VersionRecord>)> {
+    ) -> Result<(Output, Option<Version>)> {
         let is_large = remote.byte_length().is_some_and(|length| length >= MIN_RECORD_BYTES);
-        let has_version = |version: &Identity| version.etag.is_some() || version.last_modified.is_some();
-        let version = remote.identity().filter(|version| is_large && planned.digest.is_none() && has_version(version));
+        let version = Version::of(remote).filter(|_| is_large && planned.digest.is_none());
         let file = self.folder.create(&planned.path, planned.digest.is_some() || version.is_some())?;
         let mut output = Output { file, reported_bytes: 0 };
-        let Some(version) = version else { return Ok((output, None)) };
         let record = VersionRecord::of(&self.folder.path.join(&planned.path));
-        if !record.confirms(&version) {
-            output.file.rewind(output.file.mark())?; // what is left is of another version
-            record.write(&version)?;
+        match &version {
+            Some(version) if record.confirms_part(version) => {}
+            Some(version) => {
+                output.file.rewind(output.file.mark())?; // what is left is of another version
+                record.write_of_part(version)?;
+            }
+            None => record.remove()?, // it would not describe what is written now
         }
-        Ok((output, Some(record)))
+        Ok((output, version))
     }
 
     /// Writes the segments after what an interrupted call has left, and returns the digest of the bytes; `None` if a
@@ -241,6 +204,17 @@ impl<'a> Assembly<'a> {
     }
 }
 
+/// Checks the digest of what was written.
+fn check_digest<S: ModelSource>(found: Option<Digest>, planned: &PlannedFile, remote: &RemoteFile<S>) -> Result<()> {
+    match (found, planned.digest) {
+        (Some(found), Some(stated)) if found != stated => {
+            let what = format!("its digest is {found}, and {stated} is stated");
+            Err(Error::new(ErrorKind::Checksum, what).in_file(remote.source().name()))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Segment {
     /// The rest of the segment from an offset in the file; `None` if nothing is left.
     fn after(&self, offset: u64) -> Option<Segment> {
@@ -248,27 +222,4 @@ impl Segment {
         let previous = self.previous.map(|(file, from)| (file, from + (start - self.range.start)));
         (start < self.range.end).then_some(Segment { range: start..self.range.end, previous })
     }
-}
-
-/// Opens a regular file. Returns its length, too; `None` if it cannot be opened.
-fn open(path: &Path) -> Option<(File, u64)> {
-    match regular_file::open(path) {
-        Ok(Opened::File(file, metadata)) => Some((file, metadata.len())),
-        Ok(Opened::Other(_)) | Err(_) => None,
-    }
-}
-
-/// Reads a range of a file in pieces.
-fn pieces(mut file: &File, start: u64, length: u64) -> impl Iterator<Item = io::Result<Vec<u8>>> {
-    let mut rest = start..start.saturating_add(length);
-    std::iter::from_fn(move || {
-        let count = (rest.end - rest.start).min(PIECE_BYTES);
-        if count == 0 {
-            return None;
-        }
-        let mut piece = vec![0; count as usize];
-        let read = file.seek(SeekFrom::Start(rest.start)).and_then(|_| file.read_exact(&mut piece));
-        rest.start += count;
-        Some(read.map(|()| piece))
-    })
 }

@@ -2,7 +2,9 @@
 //! files that are there are not downloaded again.
 
 mod assembly;
+mod existing;
 mod folder;
+mod local_file;
 mod plan;
 mod receive;
 mod version;
@@ -67,7 +69,7 @@ pub struct Downloaded {
     /// The number of these files that were complete before.
     pub existing_files: usize,
     /// The paths of the files that were not compared with a digest, because none is stated. Those that existed have the
-    /// length that the server states.
+    /// bytes that the server sends, or were received from the same URL with the same ETag or date.
     pub unverified_files: Vec<String>,
     /// The total length of these files in bytes.
     pub byte_length: u64,
@@ -90,7 +92,8 @@ pub struct Downloaded {
 /// in folders that are symbolic links.
 ///
 /// An interrupted call has kept complete files, and the start of the next one as `NAME.weightstream.partial`. Another
-/// call continues there, if the whole file has a stated digest, or else the same ETag or date.
+/// call continues there, if the whole file has a stated digest, or else the same URL and the same ETag or date. These
+/// are recorded as `NAME.weightstream.json`, which remains beside a complete file to confirm it.
 ///
 /// # Errors
 /// Those of the requests; `UNSUPPORTED` if the file is not one of a model; `INVALID_ARGUMENT` if it lists files that

@@ -125,3 +125,19 @@ fn a_file_whose_server_states_no_version_or_length_is_compared() {
     assert!(message.contains("already exists"), "{message}");
     assert_eq!(fs::read(folder.path(FINAL)).unwrap(), short);
 }
+
+#[test]
+fn a_file_must_have_the_length_that_the_manifest_states() {
+    for (length, is_chunked) in [(400, false), (3000, false), (400, true), (3000, true)] {
+        let manifest = json!({ "apr_version": "2.0", "shards": [{ "file": "p.apr", "size": 1000 }] }).to_string();
+        let server = Server::new(move |request| match (request.path.ends_with(".json"), is_chunked) {
+            (true, _) => answer(manifest.as_bytes(), request),
+            (false, true) => whole(&bytes::noise(3, length)).without("ETag").chunked(),
+            (false, false) => answer(&bytes::noise(3, length), request),
+        });
+        let folder = Folder::new();
+        let message = fail(&folder, &["download", &server.url("/m.json"), "copy"]);
+        assert!(message.contains("1000 bytes") && message.contains("p.apr"), "{message}");
+        assert!(!folder.path("copy").exists(), "nothing is left: {length}, {is_chunked}");
+    }
+}

@@ -65,12 +65,13 @@ impl<'a> Assembly<'a> {
     pub(super) async fn write<S: ModelSource>(&mut self, source: S, planned: &PlannedFile) -> Result<u64> {
         let PlannedFile { path, digest, .. } = planned;
         let remote = RemoteFile::open(source, RetryPolicy::default(), None).await?;
+        check_length(planned, remote.byte_length(), &remote)?;
         let (mut output, version) = self.begin(planned, &remote)?;
         let start = output.file.mark();
         if let (None, Some(length)) = (planned.byte_length, remote.byte_length()) {
             self.expect(std::iter::once(length));
         }
-        let length = planned.byte_length.or(remote.byte_length()).unwrap_or(u64::MAX);
+        let length = length_to_receive(planned, remote.byte_length());
         let copies = self.publication.copies_of(path);
         let previous: Vec<_> =
             copies.iter().flat_map(|copies| &copies.files).map(|path| open(&self.folder.path.join(path))).collect();
@@ -89,14 +90,17 @@ impl<'a> Assembly<'a> {
             found = self.write_segments(&mut output, &remote, &whole, &[], *digest).await;
         }
         self.received_bytes += remote.stats().bytes_received();
-        let confirmed = found.and_then(|found| check_digest(found, planned, &remote));
-        if let Err(error) = confirmed {
-            if error.kind == ErrorKind::Checksum {
-                output.file.discard_if_dropped();
+        let written = output.file.position();
+        let confirmed = found.map_err(|error| (error.kind == ErrorKind::Checksum, error)).and_then(|found| {
+            let confirmed = check_digest(found, planned, &remote);
+            confirmed.and_then(|()| check_length(planned, Some(written), &remote)).map_err(|error| (true, error))
+        });
+        if let Err((is_useless, error)) = confirmed {
+            if is_useless {
+                output.file.discard_if_dropped(); // another call must not continue it
             }
             return Err(error);
         }
-        let written = output.file.position();
         self.folder.publish(path, output.file.finish()?)?;
         if let Some(version) = version {
             self.record(planned, &version)?;
@@ -202,6 +206,29 @@ impl<'a> Assembly<'a> {
         }
         segments
     }
+}
+
+/// The number of bytes to request: one more than the manifest states, if no digest would show that the file is longer,
+/// and its server does not state the length.
+fn length_to_receive(planned: &PlannedFile, at_server: Option<u64>) -> u64 {
+    match (planned.byte_length, planned.digest) {
+        (Some(stated), None) if at_server.is_none() => stated.saturating_add(1),
+        (Some(stated), _) => stated,
+        (None, _) => at_server.unwrap_or(u64::MAX),
+    }
+}
+
+/// Checks a length against the stated one.
+fn check_length<S: ModelSource>(planned: &PlannedFile, length: Option<u64>, remote: &RemoteFile<S>) -> Result<()> {
+    let (Some(stated), Some(length)) = (planned.byte_length, length) else { return Ok(()) };
+    let (kind, has) = match length {
+        _ if length < stated => (ErrorKind::Truncated, format!("only {length}")),
+        _ if length > stated => (ErrorKind::Format, "more".to_owned()),
+        _ => return Ok(()),
+    };
+    let error = Error::new(kind, format!("the manifest states {stated} bytes, but the file has {has}"));
+    let advice = "The manifest and this file do not belong together: its owner must upload all files again.";
+    Err(error.advise(advice).in_file(remote.source().name()))
 }
 
 /// Checks the digest of what was written.

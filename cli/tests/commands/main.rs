@@ -11,6 +11,7 @@ mod corpus;
 mod diff;
 mod downloads;
 mod downloads_confirmed;
+mod downloads_names;
 mod exit_codes;
 mod fixtures;
 #[path = "../../../tests/native/folder.rs"]

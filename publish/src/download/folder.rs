@@ -36,8 +36,8 @@ impl<'a> Folder<'a> {
         if plan.document.is_some() {
             check_name(entry, |name| name.ends_with(".json") || format_of_name(Path::new(name)).is_some())?;
         }
-        for PlannedFile { path: file, .. } in &plan.files {
-            check_name(file, plan.accepts)?;
+        for PlannedFile { path: file, accepts, .. } in &plan.files {
+            check_name(file, accepts)?;
             if plan.document.is_some() && file == entry {
                 return Err(refuse(file, "the entry lists itself"));
             }

@@ -5,6 +5,7 @@ mod assembly;
 mod existing;
 mod folder;
 mod local_file;
+mod names;
 mod plan;
 mod receive;
 mod version;

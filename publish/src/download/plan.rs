@@ -1,26 +1,16 @@
 //! Which files a download consists of: those that an entry of `publish` lists, or those of any other model.
 
+use super::names::{is_beside, is_part, is_published};
 use super::receive::receive;
-use std::path::Path;
 use weightstream::internals::format::{self, MAX_MANIFEST_BYTES};
 use weightstream::internals::index::Digest;
 use weightstream::internals::loader::{Loader, Options, RemoteFile};
 use weightstream::internals::publication::{Publication, part_path};
 use weightstream::internals::source::ModelSource;
-use weightstream::internals::write::format_of_name;
 use weightstream::{Error, ErrorKind, Result};
 
 /// The number of bytes from which a JSON document is recognised.
 const HEAD_BYTES: u64 = 16;
-
-/// The extensions of files without a format of their own that belong to models: of raw data, tokenizers and templates.
-const RAW_EXTENSIONS: [&str; 4] = [".bin", ".data", ".onnx_data", ".weight"];
-
-/// The extensions of the files that programs read beside the model of a repository.
-const BESIDE_EXTENSIONS: [&str; 4] = [".json", ".txt", ".model", ".jinja"];
-
-/// The end of the names of indexes. One beside the model is that of another model.
-const INDEX: &str = ".index.json";
 
 /// What to download.
 pub(super) struct Plan {
@@ -32,8 +22,6 @@ pub(super) struct Plan {
     pub(super) publication: Publication,
     /// The files, without such a document.
     pub(super) files: Vec<PlannedFile>,
-    /// Whether a name is one that the files may have.
-    pub(super) accepts: fn(&str) -> bool,
 }
 
 /// A file, by its path relative to the entry.
@@ -43,6 +31,8 @@ pub(super) struct PlannedFile {
     pub(super) byte_length: Option<u64>,
     /// The digest that the entry, a manifest or the hub states.
     pub(super) digest: Option<Digest>,
+    /// Whether the file may have such a name.
+    pub(super) accepts: fn(&str) -> bool,
 }
 
 impl Plan {
@@ -69,10 +59,11 @@ impl Plan {
             path: path.to_owned(),
             byte_length: Some(byte_length),
             digest: Some(digest),
+            accepts: is_published,
         };
         let mut files: Vec<_> = publication.files().map(planned).collect();
         files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        Plan { entry, document, publication, files, accepts: is_published }
+        Plan { entry, document, publication, files }
     }
 
     async fn of_model<S: ModelSource>(entry: String, document: Option<Vec<u8>>, source: &S) -> Result<Self> {
@@ -84,18 +75,25 @@ impl Plan {
                 let what = "the manifest names a file only by a URL, so that a copy could not be opened";
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
-            let stated = part.and_then(|part| part.digest).or(source.part(&path)?.stated_digest());
-            files.push(PlannedFile { path, byte_length: part.and_then(|part| part.byte_length), digest: stated });
+            let digest = stronger(part.and_then(|part| part.digest), source.part(&path)?.stated_digest());
+            let byte_length = part.and_then(|part| part.byte_length);
+            files.push(PlannedFile { path, byte_length, digest, accepts: is_part });
         }
         for path in source.files_beside().into_iter().filter(|path| is_beside(path)) {
             let (path, byte_length) = (part_path(&path)?, None);
             if files.iter().all(|file| file.path != path) {
                 let digest = source.part(&path)?.stated_digest();
-                files.push(PlannedFile { path, byte_length, digest });
+                files.push(PlannedFile { path, byte_length, digest, accepts: is_beside });
             }
         }
-        Ok(Plan { entry, document, publication: Publication::default(), files, accepts: is_of_model })
+        Ok(Plan { entry, document, publication: Publication::default(), files })
     }
+}
+
+/// The digest to compare: that of the manifest, unless it is a CRC, which does not identify the bytes.
+fn stronger(of_manifest: Option<Digest>, of_host: Option<Digest>) -> Option<Digest> {
+    let is_strong = |digest: &Digest| digest.is_strong();
+    of_manifest.filter(is_strong).or(of_host.filter(is_strong)).or(of_manifest).or(of_host)
 }
 
 async fn read_document<S: ModelSource>(file: &RemoteFile<S>) -> Result<Vec<u8>> {
@@ -114,39 +112,4 @@ async fn read_document<S: ModelSource>(file: &RemoteFile<S>) -> Result<Vec<u8>> 
 fn no_model() -> Error {
     let error = Error::new(ErrorKind::InvalidArgument, "by its name, this is not a file of a model");
     error.advise("`download` takes the URL of a model: an entry, a manifest, or a file of tensors.")
-}
-
-/// Whether `publish` gives a file such a name.
-fn is_published(name: &str) -> bool {
-    !name.ends_with(".json") && format_of_name(Path::new(name)).is_some()
-}
-
-/// Whether a file of a model has such a name. Shells, build tools and others run files with other names.
-fn is_of_model(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let has = |extension: &&str| name.len() > extension.len() && name.ends_with(extension);
-    let own = format::formats().iter().flat_map(|format| format.extensions);
-    own.chain(&RAW_EXTENSIONS).any(has) || is_beside(&name)
-}
-
-/// Whether a file beside the model of a repository is one that programs read with it.
-fn is_beside(path: &str) -> bool {
-    let is_hidden = path.split('/').any(|name| name.starts_with('.'));
-    !is_hidden && !path.ends_with(INDEX) && BESIDE_EXTENSIONS.iter().any(|extension| path.ends_with(extension))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_files_that_belong_to_models_are_downloaded() {
-        for name in ["m.gguf", "model-00001-of-00002.safetensors", "model.onnx_data", "w.bin", "config.json"] {
-            assert!(is_of_model(name), "{name}");
-        }
-        for name in ["run.sh", "Makefile", "setup.py", ".gguf", "a.gguf.exe", "pytorch_model.bin.index.json"] {
-            assert!(!is_of_model(name), "{name}");
-        }
-        assert!(is_beside("1_Pooling/config.json") && is_beside("tokenizer.model") && !is_beside(".x/config.json"));
-    }
 }

@@ -55,7 +55,7 @@ async fn until_received(loader: &HttpLoader, bytes: usize) {
 }
 
 /// Runs the work concurrently with the prefetch, and waits for both.
-async fn concurrently(prefetch: impl Future<Output = ()>, work: impl Future<Output = ()>) {
+async fn concurrently(prefetch: impl Future<Output = bool>, work: impl Future<Output = ()>) {
     future::join(prefetch, work).await;
 }
 

@@ -90,10 +90,9 @@ impl Plan {
     }
 }
 
-/// The digest to compare: that of the manifest, unless it is a CRC, which does not identify the bytes.
+/// The digest to compare. A CRC does not identify the bytes; that of APR also leaves out the footer.
 fn stronger(of_manifest: Option<Digest>, of_host: Option<Digest>) -> Option<Digest> {
-    let is_strong = |digest: &Digest| digest.is_strong();
-    of_manifest.filter(is_strong).or(of_host.filter(is_strong)).or(of_manifest).or(of_host)
+    of_manifest.into_iter().chain(of_host).find(Digest::is_strong)
 }
 
 async fn read_document<S: ModelSource>(file: &RemoteFile<S>) -> Result<Vec<u8>> {

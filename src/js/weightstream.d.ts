@@ -18,6 +18,12 @@ type FileListInstance =
   typeof globalThis extends { readonly FileList: { readonly prototype: infer T } } ? T : never;
 type CryptoKeyInstance =
   typeof globalThis extends { readonly CryptoKey: { readonly prototype: infer T } } ? T : never;
+type FileHandleInstance =
+  typeof globalThis extends { readonly FileSystemFileHandle: { readonly prototype: infer T } } ? T : never;
+type FolderHandleInstance =
+  typeof globalThis extends { readonly FileSystemDirectoryHandle: { readonly prototype: infer T } } ? T : never;
+type ModuleInstance =
+  typeof globalThis extends { readonly WebAssembly: { readonly Module: { readonly prototype: infer M } } } ? M : never;
 type WorkerInstance =
   typeof globalThis extends { readonly Worker: { readonly prototype: infer T } } ? T : object;
 
@@ -25,12 +31,10 @@ type WorkerInstance =
 export type BinaryData = ArrayBuffer | ArrayBufferView;
 
 /** A handle of a local file (`FileSystemFileHandle`), in browsers. */
-export type FileHandle =
-  typeof globalThis extends { readonly FileSystemFileHandle: { readonly prototype: infer T } } ? T : never;
+export type FileHandle = FileHandleInstance;
 
 /** A handle of a folder (`FileSystemDirectoryHandle`), in browsers. */
-export type FolderHandle =
-  typeof globalThis extends { readonly FileSystemDirectoryHandle: { readonly prototype: infer T } } ? T : never;
+export type FolderHandle = FolderHandleInstance;
 
 /**
  * A model whose bytes your own code provides, for example from a bundle or a database.
@@ -601,6 +605,10 @@ export type DataOf<
   ? V extends Values<infer Names, infer Data> ? (D extends Names ? Data : never) : never
   : never;
 
+/** What a dense tensor of the dtype `D` has. */
+type DenseOf<D extends Dtype, M extends ArrayBufferLike, A extends FloatDtype | undefined> =
+  { readonly layout: "dense"; readonly dtype: D; readonly data: DataOf<D, M, A> };
+
 /** What every tensor has, whatever its layout. */
 export interface TensorParts<
   M extends ArrayBufferLike = ArrayBuffer,
@@ -625,7 +633,7 @@ export interface TensorParts<
    */
   is<D extends Exclude<Dtype, UnknownName>>(
     dtype: D,
-  ): this is { readonly layout: "dense"; readonly dtype: D; readonly data: DataOf<D, M, A> };
+  ): this is DenseOf<D, M, A>;
 }
 
 /** A dense tensor: `data` has all its elements, in row-major order. */
@@ -1181,8 +1189,7 @@ export class LoadError extends Error {
 export type ModuleSource = string | URL | Request | Response | BinaryData | CompiledModule;
 
 /** `WebAssembly.Module`, where the `lib` of TypeScript has it. */
-export type CompiledModule =
-  typeof globalThis extends { readonly WebAssembly: { readonly Module: { readonly prototype: infer M } } } ? M : never;
+export type CompiledModule = ModuleInstance;
 
 /** Where the parts of the package are that a bundler may not find. */
 export interface InitOptions {

@@ -273,13 +273,13 @@ function checkForWorker(source, { fetch, cache, cacheKey, partUrl }) {
 }
 
 /**
- * The files of a folder by path, in Node.js and others, are no Files of the platform.
+ * The files of a folder by path, in Node.js and others, are no Files of the platform, and cannot be posted.
  *
  * @param {CheckedSource} source
  */
 function checkPostable(source) {
-  const isPosted = !Array.isArray(source) || source.every(([file]) => file instanceof Blob);
-  if (!isPosted) throw invalid("`inWorker` cannot be combined with a folder. Pass the path of the file in it to open");
+  const isOnDisk = Array.isArray(source) && source.some(([file]) => "isOnDisk" in file);
+  if (isOnDisk) throw invalid("`inWorker` cannot be combined with a folder. Pass the path of the file in it to open");
 }
 
 /**

@@ -57,6 +57,8 @@ const handleOfFile = (path) => ({
 class DiskFile {
   #path;
   #start;
+  /** It cannot be posted to a thread. */
+  isOnDisk = true;
 
   /**
    * @param {string} path

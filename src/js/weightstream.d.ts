@@ -76,7 +76,8 @@ export interface DroppedItem {
 export type FileSource = string | URL | Blob | ByteSource | FileHandle | DroppedItem | Response;
 
 /**
- * Where a model is loaded from: a {@link FileSource}, several files, or a folder.
+ * Where a model is loaded from: a {@link FileSource}, several files, or a folder. In Node.js, Deno and Bun, a folder
+ * may be a path, which cannot be combined with `inWorker`.
  *
  * For a model that consists of several local files, pass all of them, in any order. The file that names the others (the
  * manifest, or any part of a split GGUF) is detected. If files of the model are missing, `open` rejects with
@@ -95,7 +96,7 @@ export type Source =
   | ArrayLike<DroppedItem>
   | readonly (File | FileHandle | FolderHandle)[];
 
-/** Options of calls that can only be aborted. */
+/** Options of calls that take only a signal. */
 export interface CallOptions {
   /** Aborts the call, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
@@ -737,7 +738,7 @@ export interface LoadTensorOptions {
   /**
    * Converts floats and quantized elements while they arrive: `data` is then a `Float32Array`, or, with `"F16"`, a
    * `Float16Array`, which the engine must have. Tensors that cannot be converted, such as those of integers, reject
-   * with `UNSUPPORTED`; `tensors()` returns integers and booleans as they are. Default: the stored dtype.
+   * with `UNSUPPORTED`; `tensors()` returns integers and booleans unchanged. Default: the stored dtype.
    */
   as?: FloatDtype | undefined;
   /**

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SharedCall } from "./shared_call.js";
 
-/** A call that ends when it is told to. */
+/** A call that the test ends. */
 function pending() {
   /** @type {(value: string) => void} */
   let resolve = () => {};

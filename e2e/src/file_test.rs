@@ -20,7 +20,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 18] = [
     "remote",
     "blob",
     "fetch",
@@ -37,6 +37,8 @@ const MODULES: [&str; 16] = [
     "progress",
     "signals",
     "fits",
+    "cached_models",
+    "chunks",
 ];
 
 /// The tests of `first_call`, each of which has a page of its own.

@@ -37,6 +37,7 @@ pub mod page;
 pub mod page_test;
 pub mod parity;
 pub mod peers;
+pub mod persona_test;
 pub mod protobuf;
 pub mod publish_check_test;
 pub mod python;

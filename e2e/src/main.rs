@@ -11,8 +11,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use e2e::devtools::Area;
 use e2e::{
     bridge_test, cache_test, cases, chaos, crash_test, docs_test, examples_test, failures, file_test, formats,
-    headless, hub_test, interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test,
-    rust_app_test, screenshot, signature_test, store_test, trap_test, worker_test,
+    headless, hub_test, interop, nginx_test, package_test, page, page_test, parity, persona_test, publish_check_test,
+    runtime_test, rust_app_test, screenshot, signature_test, store_test, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -84,6 +84,8 @@ enum Task {
     Page,
     /// Compare every fixture in three browsers with mmap.
     Parity,
+    /// Follow the documentation as new users do.
+    Personas,
     /// Test runtimes with weights from the package in two browsers.
     Runtimes,
     /// Measure what clients with the previous revision download after changes of all weights.
@@ -155,6 +157,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Parity => parity::run(project),
         Task::Revisions => cache_test::revisions::run(project),
         Task::RustApp => rust_app_test::run(project),
+        Task::Personas => persona_test::run(project),
         Task::Runtimes => runtime_test::run(project),
         Task::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { screenshot::DESKTOP };

@@ -1,5 +1,7 @@
 //! Bindings to Web APIs that pages and workers both have, used by the layers above.
 
+#[cfg(feature = "web-workers")]
+pub(crate) mod console;
 #[cfg(feature = "js")]
 pub(crate) mod csp;
 #[cfg(feature = "js")]

@@ -24,6 +24,8 @@ pub(crate) struct ContentLocation {
 pub(crate) struct CachedFile {
     /// The cache key of the file.
     pub(crate) key: String,
+    /// The version of the file.
+    pub(crate) version: String,
     /// The number of bytes in the cache.
     pub(crate) cached_bytes: u64,
     /// The length of the whole file, if it is known.

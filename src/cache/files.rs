@@ -40,7 +40,7 @@ pub(crate) async fn clear() -> Result<()> {
 }
 
 /// All caches that may contain files of this origin.
-fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
+pub(crate) fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
     if let Some(client) = Client::of_platform() {
         return std::future::ready(vec![client]).boxed_local();
     }

@@ -7,6 +7,7 @@ use super::content_index::ContentId;
 use super::indexed::Database;
 use super::log::Found;
 use super::opfs::{QUOTA_EXCEEDED, available_bytes};
+use super::record::write_identity;
 use super::user_cache::UserCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
@@ -160,6 +161,7 @@ impl CacheBackend for KvCache {
         async move {
             let files = self.files.list().await?.into_iter().map(|file| CachedFile {
                 key: file.description.url,
+                version: write_identity(&file.description.identity),
                 cached_bytes: file.byte_length,
                 byte_length: file.description.identity.length,
                 last_used_ms: file.last_used_ms,

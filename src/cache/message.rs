@@ -179,14 +179,15 @@ fn decode_location(fields: &Fields) -> Option<ContentLocation> {
     })
 }
 
-fn encode_file(CachedFile { key, cached_bytes, byte_length, last_used_ms }: CachedFile) -> JsValue {
-    let fields = Fields::new().with("key", key).with_number("cachedBytes", cached_bytes);
+fn encode_file(CachedFile { key, version, cached_bytes, byte_length, last_used_ms }: CachedFile) -> JsValue {
+    let fields = Fields::new().with("key", key).with("version", version).with_number("cachedBytes", cached_bytes);
     fields.with_optional("byteLength", byte_length).with_number("lastUsed", last_used_ms).into()
 }
 
 fn decode_file(fields: &Fields) -> Option<CachedFile> {
     Some(CachedFile {
         key: fields.text("key")?,
+        version: fields.text("version")?,
         cached_bytes: fields.number("cachedBytes")?,
         byte_length: fields.number("byteLength"),
         last_used_ms: fields.number("lastUsed")?,

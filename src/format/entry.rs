@@ -120,6 +120,8 @@ pub(crate) struct Parser {
     pub(crate) has_weight_map: bool,
     /// Whether a numbered file of a model in several files leads to the others.
     pub(crate) is_split_by_number: bool,
+    /// Whether files may name files of raw bytes.
+    pub(crate) has_data_files: bool,
 }
 
 impl Parser {
@@ -136,6 +138,7 @@ impl Parser {
             manifest: None,
             has_weight_map: false,
             is_split_by_number: false,
+            has_data_files: false,
         }
     }
 }
@@ -209,6 +212,7 @@ pub(crate) struct FileNames {
     /// Whether manifests may be documents with a name that ends with `.json`.
     pub(crate) has_manifest: bool,
     pub(crate) is_split_by_number: bool,
+    pub(crate) has_data_files: bool,
 }
 
 impl FileNames {
@@ -219,8 +223,8 @@ impl FileNames {
             None => &[],
         };
         let has_manifest = parser.manifest.is_some() || parser.has_weight_map;
-        let is_split_by_number = parser.is_split_by_number;
-        FileNames { extensions, manifest_extensions, has_manifest, is_split_by_number }
+        let Parser { is_split_by_number, has_data_files, .. } = *parser;
+        FileNames { extensions, manifest_extensions, has_manifest, is_split_by_number, has_data_files }
     }
 }
 

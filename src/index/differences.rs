@@ -56,6 +56,12 @@ impl Differences {
         self.tensors.get(tensor)
     }
 
+    /// The files with differences, the latest first.
+    #[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package lists cached models"))]
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Part> {
+        std::iter::successors(Some(self), |differences| differences.before.as_deref()).map(|step| &step.file)
+    }
+
     /// The differences of the base of a tensor to the revision before, if they lead to that base.
     pub(crate) fn before(&self, tensor: &str) -> Option<&Differences> {
         let base = self.get(tensor)?.base;

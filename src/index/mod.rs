@@ -43,6 +43,8 @@ pub(crate) use manifest::check_catalog;
 #[doc(hidden)]
 pub use manifest::{Catalog, DataFile, Manifest};
 #[doc(hidden)]
+#[cfg(npm)]
+pub(crate) use parsed::NamedFiles;
 pub use parsed::Parsed;
 #[doc(hidden)]
 pub use part::Part;

@@ -1,7 +1,8 @@
 //! What parsers return.
 
+use super::differences::Differences;
 use super::split::Split;
-use super::{Component, DataFile, Index, Manifest};
+use super::{Component, DataFile, Index, Manifest, Part};
 
 /// The result of parsing a file.
 #[doc(hidden)]
@@ -17,4 +18,32 @@ pub enum Parsed {
     WithData(Index, Vec<DataFile>),
     /// A file that is compressed as a whole: this component decodes to the file that is read instead.
     Packed(Component),
+}
+
+/// The other files that a file of a model names.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package lists cached models"))]
+pub(crate) struct NamedFiles {
+    /// Those of the model itself.
+    pub(crate) parts: Vec<Part>,
+    /// Those with differences to earlier revisions, which only updates need.
+    pub(crate) differences: Vec<Part>,
+}
+
+#[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package lists cached models"))]
+impl Parsed {
+    /// The other files that this one names.
+    pub(crate) fn into_named_files(self) -> NamedFiles {
+        match self {
+            Parsed::Manifest(Manifest { parts, publication, .. }) => {
+                let differences = publication.as_ref().and_then(|publication| publication.differences());
+                let differences = differences.into_iter().flat_map(Differences::files).cloned().collect();
+                NamedFiles { parts, differences }
+            }
+            Parsed::WithData(_, data) => {
+                NamedFiles { parts: data.into_iter().map(|data| data.part).collect(), ..NamedFiles::default() }
+            }
+            Parsed::File(_) | Parsed::Part(..) | Parsed::Packed(_) => NamedFiles::default(),
+        }
+    }
 }

@@ -30,12 +30,17 @@ impl Split {
         Ok((count > 1).then_some(Split { number: number as usize, count: count as usize, tensor_count }))
     }
 
+    /// What the name of a file contains: `-00001-of-00003` for the file with the number 0.
+    pub(crate) fn mark(number: u64, count: u64) -> String {
+        format!("-{:05}-of-{:05}", number.saturating_add(1), count)
+    }
+
     /// Builds the manifest of the model from the index and the name of one of its files.
     ///
     /// # Errors
     /// `NOT_FOUND` if the file name does not follow the pattern.
     pub(crate) fn manifest(&self, index: &Index, file_name: Option<&str>) -> Result<Manifest> {
-        let number = |number: usize| format!("-{:05}-of-{:05}", number + 1, self.count);
+        let number = |number: usize| Split::mark(number as u64, self.count as u64);
         let (own, file_name) = (number(self.number), file_name.unwrap_or_default());
         let (before, after) = file_name.rsplit_once(&own).ok_or_else(|| {
             let what = format!("the file is a part of a model, but its name \"{file_name}\" does not contain `{own}`");

@@ -2,8 +2,8 @@
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
-use super::cached_files;
 use super::promise::{Stop, deferred_promise};
+use super::{cached_files, cached_models};
 use crate::cache::client::Client;
 use crate::cache::{UserCache, key};
 use crate::deferred::Code;
@@ -24,6 +24,12 @@ pub fn set(object: JsValue) {
 #[wasm_bindgen(js_name = cacheList)]
 pub fn list() -> Promise {
     deferred_promise(Code::Cache, Stop::default(), cached_files::list)
+}
+
+/// Resolves to an array of pairs: a cached file that leads to others, and those others, by their names in the cache.
+#[wasm_bindgen(js_name = cacheModels)]
+pub fn models() -> Promise {
+    deferred_promise(Code::Cache, Stop::default(), cached_models::list)
 }
 
 /// The names under which the file at an absolute URL may be cached. `name` is what the caller passed, which may be a

@@ -3,6 +3,7 @@
 mod allocator;
 mod cache;
 mod cached_files;
+mod cached_models;
 mod cancel;
 mod crash;
 mod failure;

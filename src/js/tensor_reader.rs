@@ -4,12 +4,15 @@
 
 use super::JsLoader;
 use super::cancel::{self, CloseSignal};
+use super::progress::ProgressReporter;
 use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
+use super::tensor::array_class;
 use super::value;
 use crate::deferred::Code;
 use crate::error::Result;
 use crate::loader::{BegunTensor, Loader, Order, TensorReader};
+use crate::progress::{BytesArrived, Progress};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
@@ -26,19 +29,34 @@ struct Pieces {
     reader: TensorReader<WebSource>,
     /// The last piece, which the next one overwrites.
     buffer: Option<JsBuffer>,
+    current: Option<Current>,
+    reporter: Rc<ProgressReporter>,
+}
+
+/// How far the tensor that was begun has been read.
+struct Current {
+    name: String,
+    shard: usize,
+    /// The range of the file that contains its bytes.
+    stored: Range<u64>,
+    byte_length: u64,
+    read_bytes: u64,
 }
 
 #[wasm_bindgen(js_class = Loader)]
 impl JsLoader {
     /// Resolves to a reader of the named tensors, or of all if `names` is undefined; with `rows` of only these rows.
+    /// `is_one` says that the caller loads one tensor, for events of progress.
     #[wasm_bindgen(js_name = readTensors)]
     pub fn read_tensors(
         &self,
         names: Option<Vec<String>>,
         rows: Option<Vec<f64>>,
         is_in_order: bool,
+        is_one: bool,
         signal: Option<web_sys::AbortSignal>,
     ) -> Promise {
+        let reporter = self.reporter(if is_one { "loadTensor" } else { "tensors" });
         let (loader, close_signal) = (self.loader.borrow().clone(), self.close_signal.clone());
         let order = if is_in_order { Order::Given } else { Order::File };
         let rows = match rows.as_deref() {
@@ -46,7 +64,7 @@ impl JsLoader {
             _ => None,
         };
         let stop = Stop { signal: signal.clone(), close_signal: close_signal.clone() };
-        deferred_promise(Code::Extras, stop, move || opened(loader, names, rows, order, signal, close_signal))
+        deferred_promise(Code::Extras, stop, move || opened(loader, names, rows, order, signal, close_signal, reporter))
     }
 }
 
@@ -58,37 +76,34 @@ async fn opened(
     order: Order,
     signal: Option<web_sys::AbortSignal>,
     close_signal: CloseSignal,
+    reporter: Rc<ProgressReporter>,
 ) -> std::result::Result<JsValue, JsValue> {
     let opening = async {
         let loader = loader.ok_or_else(cancel::closed_error)?;
-        loader.read_tensors_by(names, rows, order).await
+        reporter.check(loader.read_tensors_by(names, rows, order).await)
     };
     let reader = cancel::run_until_stopped(signal.clone(), &close_signal, opening).await?;
-    let pieces = Pieces { reader, buffer: None };
+    let pieces = Pieces { reader, buffer: None, current: None, reporter };
     Ok(JsTensorReader(Reading::new(pieces, signal, close_signal, cancel::closed_error)).into())
 }
 
 #[wasm_bindgen(js_class = TensorReader)]
 impl JsTensorReader {
-    /// Resolves to the name, dtype, shape and length of the next tensor; to `undefined` after the last one.
+    /// Resolves to a `TensorHead` of the next tensor; to `undefined` after the last one.
     pub fn next(&self) -> Promise {
-        self.0.run(async move |Pieces { reader, .. }| {
-            let Some(BegunTensor { tensor, shape, byte_length, .. }) = reader.next().await? else {
-                return Ok(JsValue::UNDEFINED);
-            };
-            Ok(value::object([
-                ("name", tensor.name.as_str().into()),
-                ("dtype", tensor.dtype.name().into()),
-                ("shape", super::shape_array(&shape).into()),
-                ("byteLength", value::from_u64(byte_length)),
-            ]))
+        self.0.run(async move |pieces| {
+            let next = pieces.next().await;
+            pieces.reporter.check(next)
         })
     }
 
     /// Resolves to the next `length` bytes of the tensor, or fewer at its end, in a buffer that the next call
     /// overwrites.
     pub fn fill(&self, length: f64) -> Promise {
-        self.0.run(async move |pieces| pieces.fill(length as u64).await)
+        self.0.run(async move |pieces| {
+            let filled = pieces.fill(length as u64).await;
+            pieces.reporter.check(filled)
+        })
     }
 
     /// Resolves to the algorithm that the tensor was verified with, once all its bytes were read; else to `null`.
@@ -103,6 +118,27 @@ impl JsTensorReader {
 }
 
 impl Pieces {
+    async fn next(&mut self) -> Result<JsValue> {
+        if self.current.is_none() {
+            let waiting = self.reader.waiting().flat_map(|tensor| &tensor.components);
+            self.reporter.expects(waiting.map(|component| component.range.end - component.range.start).sum());
+        }
+        let Some(begun) = self.reader.next().await? else { return Ok(JsValue::UNDEFINED) };
+        let BegunTensor { tensor, shape, byte_length, stored } = begun;
+        let role = tensor.components.first().map_or(JsValue::UNDEFINED, |component| (&*component.role).into());
+        let head = value::object([
+            ("name", tensor.name.as_str().into()),
+            ("role", role),
+            ("dtype", tensor.dtype.name().into()),
+            ("arrayClass", array_class(tensor.dtype.array_kind()).into()),
+            ("shape", super::shape_array(&shape).into()),
+            ("byteLength", value::from_u64(byte_length)),
+        ]);
+        let (name, shard) = (tensor.name.clone(), tensor.shard);
+        self.current = Some(Current { name, shard, stored, byte_length, read_bytes: 0 });
+        Ok(head)
+    }
+
     async fn fill(&mut self, length: u64) -> Result<JsValue> {
         let mut buffer = match self.buffer.take() {
             Some(buffer) if buffer.is_intact() && buffer.byte_length() == length => buffer,
@@ -111,7 +147,33 @@ impl Pieces {
         let count = self.reader.fill(&mut buffer, 0..length).await?;
         let bytes = buffer.bytes().subarray(0, count as u32);
         self.buffer = Some(buffer);
+        self.report(count);
         Ok(bytes.into())
+    }
+
+    /// Reports bytes that were read. Those of a compressed tensor count as the same part of its stored bytes.
+    fn report(&mut self, count: u64) {
+        let Some(current) = &mut self.current else { return };
+        let from = current.stored_bytes();
+        current.read_bytes += count;
+        let range = from..current.stored_bytes();
+        let is_read = current.read_bytes >= current.byte_length;
+        let (shard, tensor) = (current.shard, Some(current.name.as_str()));
+        if !range.is_empty() {
+            self.reporter.arrived(BytesArrived { shard, range, connection: 0, tensor });
+        }
+        if is_read && self.reader.waiting().next().is_none() {
+            self.reporter.finish(None);
+        }
+    }
+}
+
+impl Current {
+    /// The end of the stored bytes of what was read.
+    fn stored_bytes(&self) -> u64 {
+        let Range { start, end } = self.stored;
+        let part = self.read_bytes as f64 / self.byte_length.max(1) as f64;
+        if self.read_bytes >= self.byte_length { end } else { start + ((end - start) as f64 * part) as u64 }
     }
 }
 

@@ -747,6 +747,21 @@ export interface LoadTensorOptions {
    * are not changed. Default: the stored layout.
    */
   layout?: "dense" | undefined;
+  /**
+   * Called with the decoded bytes of the tensor in order, in chunks of 1 MiB, while they arrive over one connection. If
+   * it returns a promise, the next chunk waits for it; if it throws or rejects, so does the load. The digest of a tensor
+   * is compared before its last chunk is passed, so the chunks before that are not verified yet. Only for dense tensors
+   * of one component, and not together with `as`, `into`, `layout` or `device`. Default: none.
+   */
+  onChunk?: ((chunk: TensorChunk) => void | PromiseLike<void>) | undefined;
+}
+
+/** Bytes of a tensor that have arrived: see {@link LoadTensorOptions.onChunk}. */
+export interface TensorChunk {
+  /** The position of the first byte in the tensor, or in its loaded rows. */
+  readonly offset: number;
+  /** The bytes, in the memory that `data` of the loaded tensor will have. */
+  readonly bytes: OwnBytes;
 }
 
 /** What weightstream needs of a `GPUDevice`, whose buffers are of type `B`. */
@@ -875,7 +890,7 @@ export class StreamingLoader {
    */
   loadTensor(name: string | TensorInfo): Promise<Tensor<ArrayBuffer, undefined>>; // in JavaScript, `O` would be `any`
   loadTensor<O extends LoadTensorOptions = {}>(
-    name: string | TensorInfo, options?: Known<O, LoadTensorOptions>,
+    name: string | TensorInfo, options?: Known<O, LoadTensorOptions> & Pick<LoadTensorOptions, "onChunk">,
   ): Promise<LoadedTensor<O>>;
   /**
    * Loads one tensor into a new buffer of a GPU, in pieces of at most 2 MiB, without holding the tensor in other
@@ -885,7 +900,7 @@ export class StreamingLoader {
    * `UNSUPPORTED` if it has several components, or if its dtype cannot be converted.
    */
   loadTensor<B>(
-    name: string | TensorInfo, options: Omit<LoadTensorOptions, "into" | "layout"> & GpuOptions<B>,
+    name: string | TensorInfo, options: Omit<LoadTensorOptions, "into" | "layout" | "onChunk"> & GpuOptions<B>,
   ): Promise<GpuTensor<B>>;
   /**
    * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these, in the
@@ -1106,6 +1121,8 @@ export function willFit(source: Exclude<Source, Response>, options?: OpenOptions
 export interface CachedFile {
   /** The URL without its fragment and its signature, or the name that `cacheKey` returned. */
   readonly url: string;
+  /** The `url` of its model in {@link cachedModels}. A file of several models has that of the first. */
+  readonly model: string;
   /** The number of bytes on the disk. */
   readonly cachedBytes: number;
   /** The length of the whole file; `undefined` if the server did not report it. */
@@ -1115,17 +1132,43 @@ export interface CachedFile {
 }
 
 /**
- * Lists the cached files of this origin. The list is empty if the browser has no storage for them. Rejects with `IO` if
+ * Lists the cached files of this origin, those of a model one after the other. The list is empty if the browser has no storage for them. Rejects with `IO` if
  * the storage fails.
  */
 export function listCached(): Promise<readonly CachedFile[]>;
+
+/** A cached model: all cached files that belong to it. */
+export interface CachedModel {
+  /**
+   * The `url` of the file that is opened: the manifest of a model in several files, the first part of a split GGUF
+   * model, which need not be cached, or the only file.
+   */
+  readonly url: string;
+  /** The cached files, that of `url` first. A file that several models name is listed in each of them. */
+  readonly files: readonly CachedFile[];
+  /** The number of bytes of these files on the disk. */
+  readonly cachedBytes: number;
+  /** The length of the whole model; `undefined` while one of its files is missing or has no known length. */
+  readonly byteLength: number | undefined;
+  /** When one of the files was last read or written. */
+  readonly lastUsed: Date;
+}
+
+/**
+ * Lists the cached files of this origin by model. A file that belongs to no other, such as a tokenizer, is a model of
+ * one file. Reads the cached manifests, ONNX graphs and names of split GGUF files, and requests nothing from servers.
+ * Files whose names come from `cacheKey`, and those that `partUrl` has moved, are listed as models of their own. Rejects
+ * with `IO` if the storage fails.
+ */
+export function cachedModels(): Promise<readonly CachedModel[]>;
 /** Resolves to the number of bytes that all cached files occupy on the disk. Rejects with `IO` if the storage fails. */
 export function cachedBytes(): Promise<number>;
 /**
- * Deletes a cached file, for all credentials that it was loaded with. `url` is the URL of the file, or its `url` in
- * `listCached`. A model of several files has several URLs. Rejects with `IO` if the storage fails.
+ * Deletes a cached model with all of its files, for all credentials that they were loaded with, except files that other
+ * cached models need as well. `model` is one of `cachedModels`, or the URL from which it was opened. The URL or the
+ * `url` of any other file deletes that file. Rejects with `IO` if the storage fails.
  */
-export function deleteCached(url: string | URL): Promise<void>;
+export function deleteCached(model: CachedModel | string | URL): Promise<void>;
 /** Deletes all cached files of this origin. Rejects with `IO` if the storage fails. */
 export function clearCache(): Promise<void>;
 

@@ -35,6 +35,9 @@ pub struct BegunTensor {
     pub shape: Vec<u64>,
     /// The number of decoded bytes that follow.
     pub byte_length: u64,
+    /// The range of the file that contains them, as they are stored.
+    #[cfg(feature = "js")]
+    pub(crate) stored: Range<u64>,
 }
 
 impl<S: ModelSource> Loader<S> {
@@ -102,11 +105,19 @@ impl<S: ModelSource> TensorReader<S> {
         };
         let wanted = WantedComponent { tensor: &tensor, component, range: Some(bytes) };
         let prepared = PreparedComponent::new(loader, &file, wanted).await?;
+        #[cfg(feature = "js")]
+        let stored = prepared.stored();
         let reading = rest.reader(loader, &file, tensor.shard, prepared.stored(), &run_end).await;
         let reader = prepared.start(reading.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?);
         self.current = Some((Arc::clone(&tensor), reader));
         let shape = rows.map_or_else(|| tensor.shape.clone(), |rows| rows.shape);
-        Ok(Some(BegunTensor { tensor, shape, byte_length }))
+        Ok(Some(BegunTensor {
+            tensor,
+            shape,
+            byte_length,
+            #[cfg(feature = "js")]
+            stored,
+        }))
     }
 
     /// Fills `at` of `into` with the next bytes of the current tensor, and returns how many there are: fewer than fit
@@ -121,6 +132,12 @@ impl<S: ModelSource> TensorReader<S> {
         let count = reader.fill(into, at).await?;
         self.loader.stats.count_decoded(count);
         Ok(count)
+    }
+
+    /// The tensors that were not begun yet.
+    #[cfg(feature = "js")]
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Tensor> {
+        self.waiting.iter().map(|tensor| &**tensor)
     }
 
     /// The algorithm that the current tensor was verified with, once its last bytes were returned.

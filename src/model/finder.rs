@@ -4,6 +4,8 @@
 //! caller that can read files says what is in those that may be manifests; the names alone decide for the others.
 
 use crate::format::{self, FileNames};
+use crate::index::MAX_PARTS;
+use crate::index::split::Split;
 use crate::sorting::gather;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,6 +67,29 @@ pub fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> Found<'
             }
             Found::Several(paths)
         }
+    }
+}
+
+/// The names of all files of a model in numbered files, such as `x-00002-of-00003.gguf`, from the name of one of them.
+/// `None` for other names, and for formats that have a manifest instead.
+#[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package lists cached models"))]
+pub(crate) fn numbered_set(name: &str) -> Option<Vec<String>> {
+    let (names, kind) = kind_of(name)?;
+    let Kind::Numbered { before, after, number, count } = kind else { return None };
+    let is_set = names.is_split_by_number && (2..=MAX_PARTS).contains(&count) && (1..=count).contains(&number);
+    let stem = |number| format!("{before}{}{after}", Split::mark(number, count));
+    let extension = is_set.then(|| name.strip_prefix(&stem(number - 1)))??;
+    Some((0..count).map(|number| stem(number) + extension).collect())
+}
+
+/// Whether the name of a file is one of those that may name other files of a model.
+#[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package lists cached models"))]
+pub(crate) fn may_name_files(name: &str) -> bool {
+    match kind_of(name) {
+        Some((names, Kind::Whole { may_name_files, .. })) => may_name_files || names.has_data_files,
+        Some((_, Kind::Numbered { .. } | Kind::Named(_))) => false,
+        Some((_, Kind::Manifest(_))) => true,
+        None => name.to_ascii_lowercase().ends_with(JSON),
     }
 }
 
@@ -151,7 +176,7 @@ impl<'a> Files<'a> {
             Kind::Whole { stem, may_name_files } => {
                 self.whole.entry((folder, format, stem)).or_default().push((path, may_name_files));
             }
-            Kind::Numbered { before, after, number } => {
+            Kind::Numbered { before, after, number, .. } => {
                 let set = self.numbered.entry(((folder, format, before), after));
                 set.or_insert_with(|| (names, BTreeMap::new())).1.insert(number, path);
             }
@@ -194,7 +219,7 @@ enum Kind<'a> {
     /// A document that names the files of a model. Their names begin with this.
     Manifest(&'a str),
     /// One of several files: `before-00001-of-00003after`.
-    Numbered { before: &'a str, after: &'a str, number: u64 },
+    Numbered { before: &'a str, after: &'a str, number: u64, count: u64 },
     /// A file of a model whose other files begin with this: `model-7d0f3c2a91b84e65.apr`, `model.index.aero`.
     Named(&'a str),
     /// A model of one file, or a manifest with the extension of the format.
@@ -235,8 +260,7 @@ fn numbered(stem: &str) -> Option<Kind<'_>> {
     let (count, after) = after.split_at(after.find('.').unwrap_or(after.len()));
     let digits =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
-    digits(count)?;
-    Some(Kind::Numbered { before, after, number: digits(number)? })
+    Some(Kind::Numbered { before, after, number: digits(number)?, count: digits(count)? })
 }
 
 /// What precedes the digest of the content in the name of a published file, or `.index` in that of AERO's index file.
@@ -339,6 +363,37 @@ mod tests {
         assert_eq!(found(&[shards[0], shards[1], "vae.safetensors"]), Several(vec![shards[0], "vae.safetensors"]));
         assert_eq!(found(&["README.md", "model.bin", "x.json"]), Nothing);
         assert_eq!(found(&[]), Nothing);
+    }
+
+    #[test]
+    fn a_number_leads_to_all_files_of_a_set() {
+        let set = ["q/x-00001-of-00002.GGUF", "q/x-00002-of-00002.GGUF"];
+        for name in set {
+            assert_eq!(numbered_set(name).unwrap(), set);
+        }
+        for name in [
+            "x.gguf",
+            "x-00001-of-00001.gguf",
+            "x-00000-of-00002.gguf",
+            "x-00003-of-00002.gguf",
+            "x-1-of-2.gguf",
+            "x-00001-of-00002.safetensors",
+            "x-00001-of-99999.gguf",
+            "x-00001-of-18446744073709551615.gguf",
+            "",
+        ] {
+            assert_eq!(numbered_set(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn says_which_files_may_name_others() {
+        for name in ["x.safetensors.index.json", "x.json", "x.apr", "x.aeroset", "x.onnx", "X.ONNX"] {
+            assert!(may_name_files(name), "{name}");
+        }
+        for name in ["x.safetensors", "x.gguf", "x-7d0f3c2a91b84e65.apr", "x-00001-of-00002.apr", "x.bin", ""] {
+            assert!(!may_name_files(name), "{name}");
+        }
     }
 
     #[test]

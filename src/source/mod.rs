@@ -29,7 +29,7 @@ pub mod js_buffer;
 #[doc(hidden)]
 pub mod memory;
 #[cfg(remote)]
-mod part_urls;
+pub(crate) mod part_urls;
 #[cfg(web)]
 mod stream;
 #[cfg(web)]

@@ -33,7 +33,9 @@ export async function everyTensorOfAModel() {
   device = await openDevice();
   for (const path of MODELS) {
     for (const inWorker of path.startsWith("apr") ? [false, true] : [false]) {
-      const loader = await StreamingLoader.open(`/fixtures/${path}`, { cache: "none", inWorker });
+      const events = [];
+      const onProgress = (event) => event.type === "tensors" && events.push(event);
+      const loader = await StreamingLoader.open(`/fixtures/${path}`, { cache: "none", inWorker, onProgress });
       const names = [];
       for await (const tensor of loader.tensors({ device })) {
         const { name, dtype, shape, byteLength, gpuBuffer, verified } = tensor;
@@ -47,7 +49,13 @@ export async function everyTensorOfAModel() {
         names.push(name);
         gpuBuffer.destroy();
       }
-      failures.same(`${path}: names`, names, (await loader.loadIndex()).map(({ name }) => name));
+      const index = await loader.loadIndex();
+      failures.same(`${path}: names`, names, index.map(({ name }) => name));
+      const total = index.flatMap(({ components }) => components)
+        .reduce((sum, { storedByteLength }) => sum + storedByteLength, 0);
+      const { loaded, outcome } = events.at(-1);
+      failures.same(`${path}: progress`, [loaded, events[0].total, outcome], [total, total, "done"]);
+      failures.same(`${path}: ends once`, events.filter(({ done }) => done).length, 1);
       loader.close();
     }
   }

@@ -4,6 +4,7 @@ import {
   LoadError,
   StreamingLoader,
   cachedBytes,
+  cachedModels,
   clearCache,
   combineProgress,
   deleteCached,
@@ -14,6 +15,7 @@ import {
   type ArrivedRange,
   type ByteSource,
   type CachedFile,
+  type CachedModel,
   type CombinedProgress,
   type ComponentInfo,
   type Fit,
@@ -27,6 +29,7 @@ import {
   type RemoteFile,
   type Source,
   type Tensor,
+  type TensorChunk,
   type TensorComponent,
   type TensorData,
   type TensorInfo,
@@ -121,6 +124,11 @@ export async function everyCallOfTheCache(): Promise<void> {
     await deleteCached(url);
   }
   await deleteCached(new URL("https://example.org/model.apr"));
+  for (const model of await cachedModels()) {
+    const { url, files, byteLength, lastUsed }: CachedModel = model;
+    console.log(url, files.every((file) => file.model === url), byteLength?.toFixed(), lastUsed.getTime());
+    await deleteCached(model);
+  }
   const bytes: number = await cachedBytes();
   if (bytes > 0) await clearCache();
 }
@@ -155,6 +163,10 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
   const everyLoadOption: LoadTensorOptions = { signal, into: new ArrayBuffer(first.byteLength ?? 0), rows: [0, 1] };
   const tensor: Tensor<ArrayBufferLike> = await loader.loadTensor(first.name, everyLoadOption);
   await loader.loadTensor(first.name, { into: new Float32Array(16) });
+  const chunks: TensorChunk[] = [];
+  const inChunks: Tensor = await loader.loadTensor(first.name, { onChunk: (chunk) => void chunks.push(chunk) });
+  await loader.loadTensor(first.name, { onChunk: async ({ offset, bytes }) => console.log(offset, bytes.buffer) });
+  console.log(inChunks.name);
   await loader.loadTensor(first.name, { into: new SharedArrayBuffer(first.byteLength ?? 0) });
   describe(tensor);
 

@@ -41,6 +41,7 @@ pub const PARTS: [Part; 7] = [
             "weightstream::cache::",
             "weightstream::cache::indexed::Database::exists",
             "weightstream::js::cached_files::",
+            "weightstream::js::cached_models::",
             "weightstream::source::cached::",
         ],
         has_formats: false,

@@ -117,7 +117,7 @@ const PARALLEL_STEPS: [Step; 17] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 14] = [
+const LONG_STEPS: [Step; 15] = [
     Step {
         name: "bridges",
         description: "the crates for candle and burn pass their tests, and their examples run in a browser",
@@ -162,6 +162,11 @@ const LONG_STEPS: [Step; 14] = [
         name: "runtimes",
         description: "runtimes compute the same with weights from the package",
         run: |project| end_to_end(project, &["runtimes"]),
+    },
+    Step {
+        name: "personas",
+        description: "new users who follow the documentation see their results",
+        run: |project| end_to_end(project, &["personas"]),
     },
     Step {
         name: "interop",

@@ -11,16 +11,16 @@ const NO_RUN: &str = "no_run";
 
 /// A fenced code block.
 #[derive(Debug, PartialEq)]
-pub(super) struct Fence {
+pub(crate) struct Fence {
     /// The line of the opening fence, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     pub(super) kind: Kind,
     /// The lines of code, without the indentation of the fence.
-    pub(super) code: Vec<String>,
+    pub(crate) code: Vec<String>,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Script {
         is_run: bool,
     },
@@ -52,7 +52,7 @@ impl Example {
 }
 
 /// The blocks of a Markdown file.
-pub(super) fn fences(page: &str, text: &str) -> Result<Vec<Fence>> {
+pub(crate) fn fences(page: &str, text: &str) -> Result<Vec<Fence>> {
     let mut fences = Vec::new();
     let mut open: Option<(usize, &str, Fence)> = None;
     for (at, line) in text.lines().enumerate() {

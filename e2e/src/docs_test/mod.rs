@@ -1,7 +1,7 @@
 //! Runs the JavaScript of the documentation, unchanged, in Chromium. The files at its URLs are small models.
 
-mod fences;
-mod site;
+pub(crate) mod fences;
+pub(crate) mod site;
 mod types;
 
 use std::fs;

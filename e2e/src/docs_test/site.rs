@@ -94,7 +94,7 @@ fn ready(folder: &Path, path: &str) -> Result<std::path::PathBuf> {
 }
 
 /// A SafeTensors file. Its content never changes, because the documentation has digests of it.
-fn model() -> Result<Vec<u8>> {
+pub(crate) fn model() -> Result<Vec<u8>> {
     let (mut header, mut data) = (Map::new(), Vec::new());
     for (name, dtype, shape) in TENSORS {
         let start = data.len();

@@ -10,7 +10,7 @@ mod processes;
 mod report;
 mod restricted;
 mod sample;
-mod servers;
+pub(crate) mod servers;
 mod types;
 mod workerd;
 

@@ -27,16 +27,10 @@ const PINNED: [(&str, &str, &[&str]); 4] = [
 ];
 
 pub(super) fn load_without_a_page(project: &Project, app: &Path, model: &Model) -> Result<()> {
-    let modules = installed(project)?;
     timed("Node.js", || load_in(&|| Command::new("node"), project, app, model).context("in Node.js"))?;
     let folder = tempfile::tempdir()?;
     let model = &small_model(folder.path())?;
-    for (name, program, arguments) in PINNED {
-        let program = modules.join(program);
-        if !program.is_file() {
-            eprintln!("package: {name} is not tested: there is no program of it for this platform");
-            continue;
-        }
+    for (name, program, arguments) in pinned_runtimes(project)? {
         let runtime = || {
             let mut command = Command::new(&program);
             command.args(arguments);
@@ -45,6 +39,17 @@ pub(super) fn load_without_a_page(project: &Project, app: &Path, model: &Model) 
         timed(name, || load_in(&runtime, project, app, model).with_context(|| format!("in {name}")))?;
     }
     Ok(())
+}
+
+/// The names, programs and arguments of the runtimes that the repository pins.
+pub(crate) fn pinned_runtimes(project: &Project) -> Result<Vec<(&'static str, PathBuf, &'static [&'static str])>> {
+    let modules = installed(project)?;
+    let all = PINNED.into_iter().map(|(name, program, arguments)| (name, modules.join(program), arguments));
+    let (found, missing): (Vec<_>, Vec<_>) = all.partition(|(_, program, _)| program.is_file());
+    for (name, ..) in missing {
+        eprintln!("package: {name} is not tested: there is no program of it for this platform");
+    }
+    Ok(found)
 }
 
 /// Runs all scripts in a runtime.

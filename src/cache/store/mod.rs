@@ -168,6 +168,7 @@ impl CacheBackend for Store {
                 if let Some((description, last_used_ms)) = read_header(&entry).await {
                     list.push(CachedFile {
                         key: description.url,
+                        version: write_identity(&description.identity),
                         cached_bytes: entry.byte_length,
                         byte_length: description.identity.length,
                         last_used_ms,

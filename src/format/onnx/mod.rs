@@ -29,7 +29,10 @@ pub const FORMAT: Format = Format {
     extensions: &[".onnx"],
     versions: &["3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"],
     checksums: &[],
-    parser: Parser::new(Detection::Heuristic(detect::recognises), parse::parse).deferred(),
+    parser: Parser {
+        has_data_files: true,
+        ..Parser::new(Detection::Heuristic(detect::recognises), parse::parse).deferred()
+    },
     #[cfg(writes)]
     writer: None,
 };

@@ -1,7 +1,8 @@
 // @ts-check
 // Lists and deletes what is cached: files that the module caches, and copies of whole files.
-import { cacheClear, cacheDelete, cacheList, cacheNames } from "../module/glue.js";
+import { cacheClear, cacheDelete, cacheList, cacheModels, cacheNames } from "../module/glue.js";
 import { invalid } from "../loader/error.js";
+import { groupByModel, ownFiles } from "./models.js";
 import { callModule, init, settle } from "../module/module.js";
 import { urlOf } from "../source/url.js";
 import { deleteStoredFiles, storedFiles } from "./stored.js";
@@ -10,23 +11,30 @@ import { deleteStoredFiles, storedFiles } from "./stored.js";
 
 /** @type {typeof Api.listCached} */
 export async function listCached() {
-  await init();
-  return [...(await settle(() => cacheList())), ...(await storedFiles())];
+  return (await cachedModels()).flatMap(({ url, files }) => files.filter(({ model }) => model === url));
+}
+
+/** @type {typeof Api.cachedModels} */
+export async function cachedModels() {
+  const files = await listFiles();
+  return groupByModel(files, await settle(() => cacheModels()));
 }
 
 /** @type {typeof Api.cachedBytes} */
 export async function cachedBytes() {
-  return (await listCached()).reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
+  return (await listFiles()).reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
 }
 
 /** @type {typeof Api.deleteCached} */
-export async function deleteCached(url) {
+export async function deleteCached(model) {
+  const url = isModel(model) ? model.url : model;
   const address = urlOf(url);
-  if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass the \`url\` that listCached() returns`);
+  if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass a model that cachedModels() returns`);
   await init();
   const names = callModule(() => cacheNames(address, typeof url === "string" ? url : address));
-  await deleteStoredFiles(names);
-  return settle(() => cacheDelete(names));
+  const all = ownFiles(await cachedModels(), names);
+  await deleteStoredFiles(all);
+  return settle(() => cacheDelete(all));
 }
 
 /** @type {typeof Api.clearCache} */
@@ -35,3 +43,14 @@ export async function clearCache() {
   await deleteStoredFiles();
   return settle(() => cacheClear());
 }
+
+async function listFiles() {
+  await init();
+  return [...(await settle(() => cacheList())), ...(await storedFiles())];
+}
+
+/**
+ * @param {string | URL | Api.CachedModel} given
+ * @returns {given is Api.CachedModel}
+ */
+const isModel = (given) => typeof given === "object" && given !== null && "files" in given;

@@ -55,7 +55,25 @@ async function persisted() {
  * @param {unknown} source
  * @param {CheckedOpenOptions["cache"]} cache
  */
-const isCached = (source, cache) => typeof source === "string" && /^(https?|hf):/.test(source) && cache !== "none";
+const isCached = (source, cache) => isRemote(source) && cache !== "none";
+
+/** @param {unknown} source */
+const isRemote = (source) => typeof source === "string" && /^(https?|hf):/.test(source);
+
+let hasWarned = false;
+
+/**
+ * Says once in a page that models without a cache are downloaded again at each visit: the option is copied from
+ * examples.
+ *
+ * @param {unknown} source
+ * @param {CheckedOpenOptions["cache"]} cache
+ */
+export function warnUncached(source, cache) {
+  if (hasWarned || cache !== "none" || !isRemote(source) || typeof document !== "object") return;
+  hasWarned = true;
+  console.warn('weightstream: with `cache: "none"`, models are downloaded again at each visit.');
+}
 
 /**
  * Compares a model with the storage and the memory of the platform.

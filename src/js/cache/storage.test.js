@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 import { setParts } from "../module/location.js";
-import { answered, cachePersisted, fitOf } from "./storage.js";
+import { answered, cachePersisted, fitOf, warnUncached } from "./storage.js";
 
 afterEach(() => setParts({}));
 
@@ -49,4 +49,16 @@ test("only a cache of the browser can be persisted", async () => {
   for (const [source, cache] of [["https://a.test/", "none"], ["https://a.test/", {}], [new Blob([]), "auto"]]) {
     assert.equal(await cachePersisted(source, cache), undefined);
   }
+});
+
+test("says once in a page that nothing is cached, and nothing outside of pages", (t) => {
+  const warn = t.mock.method(console, "warn", () => {});
+  const url = "https://example.org/m.gguf";
+  warnUncached(url, "none");
+  assert.equal(warn.mock.callCount(), 0);
+  globalThis.document = {};
+  t.after(() => delete globalThis.document);
+  for (const [source, cache] of [[url, "auto"], [[], "none"], [url, "none"], [url, "none"]]) warnUncached(source, cache);
+  assert.equal(warn.mock.callCount(), 1);
+  assert.match(warn.mock.calls[0].arguments[0], /downloaded again/);
 });

@@ -4,7 +4,7 @@ import { LoadError, fail } from "../loader/error.js";
 import { messageOf } from "../module/guard.js";
 import { answered } from "./storage.js";
 
-/** @import { CachedFile } from "../weightstream.js" */
+/** @import { ListedFile } from "../module/glue.js" */
 /** @import { RemoteFile } from "../file/file.js" */
 
 /** The folder of the files, with a folder for each name in the cache. `clearCache` deletes it. */
@@ -76,10 +76,10 @@ async function* downloads(folder) {
 /**
  * Lists the stored files under their names in the cache.
  *
- * @returns {Promise<CachedFile[]>}
+ * @returns {Promise<ListedFile[]>}
  */
 export async function storedFiles() {
-  /** @type {CachedFile[]} */
+  /** @type {ListedFile[]} */
   const files = [];
   await inFolder(async (all) => {
     for await (const entry of all.values()) {

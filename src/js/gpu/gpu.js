@@ -19,14 +19,24 @@ const MAX_IN_FLIGHT_BYTES = 16 * 1024 * 1024;
 const DEFAULT_USAGE = STORAGE | COPY_DST | 0x04; // copies from the buffer are allowed, too
 
 /**
- * Moves the tensor that the reader has begun to a new buffer.
+ * Moves the next tensor of a reader to a new buffer.
  *
+ * @param {TensorReader} reader
+ * @param {Target} target
+ * @returns {Promise<Api.GpuTensor<any> | undefined>} Nothing after the last tensor.
+ */
+export async function nextOnGpu(reader, target) {
+  const head = await reader.next();
+  return head && moveToGpu(reader, head, target);
+}
+
+/**
  * @param {TensorReader} reader
  * @param {TensorHead} head
  * @param {Target} target
  * @returns {Promise<Api.GpuTensor<any>>}
  */
-export async function moveToGpu(reader, { name, dtype, shape, byteLength }, { device, usage = DEFAULT_USAGE, as }) {
+async function moveToGpu(reader, { name, dtype, shape, byteLength }, { device, usage = DEFAULT_USAGE, as }) {
   const conversion = conversionOf(name, dtype, byteLength, as);
   const flags = usage | COPY_DST | (conversion ? STORAGE : 0);
   const gpuBuffer = await createBuffer(device, name, conversion?.byteLength ?? byteLength, flags);

@@ -1,24 +1,22 @@
 // @ts-check
 // An open model. It checks options and decides in which thread the loader of the module runs.
-import { Loader, thisModule } from "../module/glue.js";
+import { Loader } from "../module/glue.js";
 import { checkAborted, untilAborted } from "./abort.js";
 import { CloseListeners, WHEN_CLOSED } from "./closing.js";
-import { MAKE, closedLoader, fail, invalid } from "./error.js";
+import { MAKE, closedLoader, fail } from "./error.js";
 import { messageOf } from "../module/guard.js";
-import { moveToGpu } from "../gpu/gpu.js";
 import { EarlyHead, withEarlyCache } from "../source/head.js";
 import { TensorIterator } from "./iterator.js";
 import { addFiles, addItems, addTensors } from "./list.js";
-import { followDeferred } from "../module/deferred.js";
-import { hasWorkers, holding, newWorker } from "../module/location.js";
+import { holding } from "../module/location.js";
 import { callModule, crash, dispose, init, instance, settle } from "../module/module.js";
-import { isResponse } from "../source/once.js";
 import * as options from "../options/options.js";
 import { offlineAdvice } from "../module/policy.js";
 import { numbered } from "./progress.js";
 import { prepared, withSignature } from "../source/source.js";
-import { cachePersisted } from "../cache/storage.js";
+import { cachePersisted, warnUncached } from "../cache/storage.js";
 import { withMethods } from "./tensor.js";
+import { checkForWorker, checkPostable, openInWorker } from "../worker/in_worker.js";
 import { modelBlob } from "./view.js";
 
 /** @import * as Api from "../weightstream.js" */
@@ -100,6 +98,7 @@ export class StreamingLoader {
    * @param {CheckedOpenOptions} [inWorker] The options for a loader in a worker.
    */
   static async #openReady({ source, options: checked }, inWorker) {
+    warnUncached(source, checked.cache);
     const isPersisted = cachePersisted(source, checked.cache);
     const remote = inWorker ? await holding(() => openInWorker(source, inWorker)) : {};
     const loader = remote.loader ?? (await settle(() => Loader.open(source, checked)));
@@ -136,13 +135,20 @@ export class StreamingLoader {
   loadTensor(name, given) {
     return this.#settle(async () => {
       const checkedName = options.tensorName(name);
-      const { device, usage, as, ...checked } = options.tensorOptions(given);
-      if (!device) return withMethods(await this.#usableLoader.loadTensor(checkedName, { ...checked, as }));
-      const stream = this.#gpuTensors([checkedName], checked.rows, false, checked.signal, { device, usage, as });
+      const { device, usage, as, onChunk, ...checked } = options.tensorOptions(given);
+      if (!device && !onChunk) {
+        return withMethods(await this.#usableLoader.loadTensor(checkedName, { ...checked, as }));
+      }
+      const { rows, signal } = checked;
+      const loading = loadPieces();
+      loading.catch(() => {}); // reported below
+      const reader = await this.#usableLoader.readTensors([checkedName], rows, false, true, signal);
       try {
-        return /** @type {any} */ (await stream.next()); // a loader without this tensor rejects
+        const { loadInChunks, nextOnGpu } = await loading;
+        if (onChunk) return /** @type {any} */ (withMethods(await loadInChunks(reader, onChunk)));
+        return /** @type {any} */ (await nextOnGpu(reader, { device, usage, as })); // without this tensor, it rejects
       } finally {
-        stream.cancel();
+        reader.cancel();
       }
     });
   }
@@ -151,21 +157,17 @@ export class StreamingLoader {
    * Tensors that are moved to a GPU one after another.
    *
    * @param {string[] | undefined} names
-   * @param {[first: number, end: number] | undefined} rows
    * @param {boolean} isInOrder
    * @param {AbortSignal | undefined} signal
    * @param {Target} target
    * @returns {TensorStream}
    */
-  #gpuTensors(names, rows, isInOrder, signal, target) {
-    const opening = this.#usableLoader.readTensors(names, rows, isInOrder, signal);
-    opening.catch(() => {}); // `next` rejects
+  #gpuTensors(names, isInOrder, signal, target) {
+    const opening = this.#usableLoader.readTensors(names, undefined, isInOrder, false, signal);
+    const loading = loadPieces();
+    for (const promise of [opening, loading]) promise.catch(() => {}); // `next` rejects
     return {
-      next: async () => {
-        const reader = await opening;
-        const head = await reader.next();
-        return head && /** @type {any} */ (moveToGpu(reader, head, target));
-      },
+      next: async () => /** @type {any} */ ((await loading).nextOnGpu(await opening, target)),
       // The first error has been reported, and the module that fails here has stopped already.
       cancel: () => void opening.then((reader) => reader.cancel()).catch(() => {}),
     };
@@ -196,7 +198,7 @@ export class StreamingLoader {
       const { names, order, signal, device, usage, as, layout } = options.tensorsOptions(given);
       isLost = () => this.#isLost;
       if (!device) return this.#usableLoader.tensors({ names, order, signal, as, layout });
-      return this.#gpuTensors(names, undefined, order === "given", signal, { device, usage, as });
+      return this.#gpuTensors(names, order === "given", signal, { device, usage, as });
     };
     const next = () => this.#settle(async () => {
       stream ??= begin();
@@ -260,48 +262,24 @@ export class StreamingLoader {
   }
 }
 
-/**
- * @param {unknown} source
- * @param {CheckedOpenOptions} given
- */
-function checkForWorker(source, { fetch, cache, cacheKey, partUrl }) {
-  if (isResponse(source)) throw invalid("`inWorker` cannot be combined with a Response, which cannot be posted to one");
-  if (fetch || cacheKey || partUrl || typeof cache === "object") {
-    const what = "`inWorker` cannot be combined with `fetch`, `cacheKey`, a `partUrl` function or a `cache` object";
-    throw invalid(`${what}, which a worker cannot call`);
-  }
-}
+/** @type {typeof import("./pieces.js") | undefined} */
+let pieces;
 
 /**
- * The files of a folder by path, in Node.js and others, are no Files of the platform, and cannot be posted.
+ * Sets the script for tensors in pieces, where it cannot be loaded later.
  *
- * @param {CheckedSource} source
+ * @param {typeof import("./pieces.js")} given
  */
-function checkPostable(source) {
-  const isOnDisk = Array.isArray(source) && source.some(([file]) => "isOnDisk" in file);
-  if (isOnDisk) throw invalid("`inWorker` cannot be combined with a folder. Pass the path of the file in it to open");
+export function providePieces(given) {
+  pieces = given;
 }
 
-/**
- * Opens a loader in a dedicated worker. If there can be no such worker, returns the reason.
- *
- * @param {CheckedSource} source
- * @param {CheckedOpenOptions} given
- * @returns {Promise<{ loader?: ModelLoader, workersError?: string }>}
- */
-async function openInWorker(source, { fetch, cache, cacheKey, partUrl, ...others }) {
-  // Service workers may not import the script either, which would hide this reason.
-  if (!hasWorkers()) return { workersError: "workers cannot be started: Worker is not available in this context" };
-  let remote;
+async function loadPieces() {
   try {
-    remote = await import("../worker/remote.js");
+    return (pieces ??= await import("./pieces.js"));
   } catch (cause) {
-    const reason = `weightstream.remote.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}`;
-    return { workersError: reason.trim() };
+    const message = `weightstream.pieces.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}Serve all files ` +
+      "of the package. Service workers must import weightstream/service-worker.";
+    throw fail({ code: "UNSUPPORTED", message, cause });
   }
-  checkAborted(others.signal);
-  // `checkForWorker` has refused an object and a function.
-  const plain = { ...(typeof cache === "string" && { cache }), ...(partUrl === false && { partUrl }) };
-  const startWorker = () => followDeferred(newWorker());
-  return remote.openRemote(startWorker, thisModule(), source, { ...others, ...plain });
 }

@@ -44,7 +44,12 @@ export function serveCache(): void;
 /** Runs this worker as one that decodes and computes digests. */
 export function serveJobs(): void;
 
-export function cacheList(): Promise<CachedFile[]>;
+/** A cached file before it is known to which model it belongs. */
+export type ListedFile = Omit<CachedFile, "model">;
+export function cacheList(): Promise<ListedFile[]>;
+/** A cached file that leads to others of its model, the parts of that model, and files that only updates of it need. */
+export type ModelFiles = [name: string, parts: string[], others: string[]];
+export function cacheModels(): Promise<ModelFiles[]>;
 /** The names under which the file at a URL may be cached. `name` is what the caller passed. */
 export function cacheNames(url: string, name: string): string[];
 export function cacheDelete(names: string[]): Promise<void>;
@@ -192,7 +197,11 @@ export interface TensorReader {
 /** A tensor that a `TensorReader` has begun to read. */
 export interface TensorHead {
   name: string;
+  /** The role of its only component. */
+  role: string;
   dtype: Dtype;
+  /** The name of the class of typed arrays for its elements. */
+  arrayClass: string;
   shape: number[];
   byteLength: number;
 }
@@ -210,10 +219,10 @@ export interface ModelLoader {
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
   openView(): ModelView | Promise<ModelView>;
-  /** Starts to read the named tensors, or all, in file order. */
+  /** Starts to read the named tensors, or all. `isOne` makes the events of progress those of `loadTensor`. */
   readTensors(
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
-    signal: AbortSignal | undefined,
+    isOne: boolean, signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
   readonly stats: Omit<LoaderStats, "cachePersisted">;
   close(): void;
@@ -280,7 +289,7 @@ export class Loader implements ModelLoader {
   openView(): ModelView | Promise<ModelView>;
   readTensors(
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
-    signal: AbortSignal | undefined,
+    isOne: boolean, signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
   readonly stats: Omit<LoaderStats, "cachePersisted">;
   close(): void;

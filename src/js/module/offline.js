@@ -25,7 +25,8 @@ async function fetchLater() {
     await (await fetch(url, { credentials: "same-origin", signal: stop.signal })).arrayBuffer();
   });
   const stopped = new Promise((resolve) => stop.signal.addEventListener("abort", resolve));
-  await Promise.race([Promise.allSettled([...fetching, import("../worker/remote.js")]), stopped]);
+  const scripts = [import("../worker/remote.js"), import("../loader/pieces.js")];
+  await Promise.race([Promise.allSettled([...fetching, ...scripts]), stopped]);
   clearTimeout(timer);
 }
 

@@ -328,7 +328,7 @@ const gpu = {
   as: check((value) => value === "F32" || value === "F16", '"F32" or "F16"'),
 };
 const layout = check((value) => value === "dense", '"dense"');
-const LOAD_TENSOR = options({ signal, into, rows, layout, ...gpu }, "loadTensor");
+const LOAD_TENSOR = options({ signal, into, rows, layout, onChunk: callable, ...gpu }, "loadTensor");
 /**
  * A position in a file.
  *
@@ -384,6 +384,9 @@ export const readOptions = optional(READ_FILE);
 export const tensorOptions = optional((given) => {
   const checked = converting(LOAD_TENSOR(given));
   if (checked.device && checked.into) throw invalid("`into` cannot be combined with `device`");
+  const others = Object.entries({ as: checked.as, device: checked.device, into: checked.into, layout: checked.layout });
+  const other = checked.onChunk && others.find(([, value]) => value !== undefined);
+  if (other) throw invalid(`\`onChunk\` cannot be combined with \`${other[0]}\``);
   /** @type {string | undefined} */
   const intoArray = checked.into && tryGet(arrayOf, given.into);
   return { ...checked, intoArray };

@@ -1,8 +1,10 @@
 // @ts-check
 // `weightstream/service-worker`: answers requests of pages, for consumers that only take a URL.
-import { init, listCached } from "../weightstream.js";
+import { cachedBytes, init } from "../weightstream.js";
 import { untilAborted } from "../loader/abort.js";
 import { fail, invalid } from "../loader/error.js";
+import { providePieces } from "../loader/loader.js";
+import * as pieces from "../loader/pieces.js";
 import * as options from "../options/options.js";
 import { rangeOf, within } from "../request/request.js";
 import { requestPolicy } from "../request/request_policy.js";
@@ -24,7 +26,9 @@ import { urlOf } from "../source/url.js";
  * }} FetchEvent
  */
 
-provideSignatures(signatures); // import() is not allowed in service workers
+// import() is not allowed in service workers
+providePieces(pieces);
+provideSignatures(signatures);
 
 const checked = options.options({
   ...options.FILES,
@@ -80,7 +84,7 @@ function answerMatching(event, match, service) {
 async function pendingWrites({ cache = "auto" }) {
   if (typeof cache === "object" || cache === "none") return;
   await new Promise((resolve) => setTimeout(resolve)); // the end of a body starts the last write
-  await listCached().catch(() => {});
+  await cachedBytes().catch(() => {});
 }
 
 /**

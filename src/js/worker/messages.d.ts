@@ -31,6 +31,7 @@ export interface RemoteMethods {
   /** Starts to read tensors. The page chooses the number of the reader. */
   readTensors: (
     reader: number, names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
+    isOne: boolean,
   ) => undefined;
   /** Calls a method of a reader. `fill` may use the memory of `piece`, an earlier result. */
   callReader: (

@@ -285,12 +285,13 @@ class RemoteLoader {
    * @param {string[] | undefined} names
    * @param {[first: number, end: number] | undefined} rows
    * @param {boolean} isInOrder
+   * @param {boolean} isOne
    * @param {AbortSignal | undefined} signal
    * @returns {Promise<TensorReader>}
    */
-  async readTensors(names, rows, isInOrder, signal) {
+  async readTensors(names, rows, isInOrder, isOne, signal) {
     const reader = ++lastNumber;
-    await this.#call("readTensors", [reader, names, rows, isInOrder], { signal });
+    await this.#call("readTensors", [reader, names, rows, isInOrder, isOne], { signal });
     return this.#reader(reader, signal, true);
   }
 

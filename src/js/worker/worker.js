@@ -221,8 +221,8 @@ function serveLoader() {
       await reading;
     },
 
-    async readTensors({ controller }, number, names, rows, isInOrder) {
-      readers.set(number, await opened().readTensors(names, rows, isInOrder, controller.signal));
+    async readTensors({ controller }, number, names, rows, isInOrder, isOne) {
+      readers.set(number, await opened().readTensors(names, rows, isInOrder, isOne, controller.signal));
     },
 
     async callReader({ controller }, number, method, length = 0, piece) {

@@ -1,5 +1,6 @@
 //! What the files of a loader report about the cache.
 
+use crate::browser::console::warn_once;
 use crate::error::Error;
 use std::cell::{Cell, RefCell};
 
@@ -27,7 +28,10 @@ impl Report {
         self.is_caching.set(is_caching);
     }
 
+    /// Records an error of the cache. The first one in a page is also shown on the console: a model that is not cached
+    /// loads as usual, until the next visit downloads it again.
     pub(crate) fn note(&self, error: &Error) {
         self.error.borrow_mut().get_or_insert_with(|| error.what.clone());
+        warn_once(&format!("weightstream does not cache this model: {}.", error.what));
     }
 }

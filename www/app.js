@@ -15,6 +15,7 @@ import { beginProgress, endProgress, hideProgress, showFigures, showProgress } f
 import { Race } from "./race.js";
 import { RangesChart } from "./ranges.js";
 import { Similarity } from "./similarity.js";
+import { showSite } from "./site.js";
 import { listenForSources, remember } from "./sources.js";
 import { TensorTable } from "./table.js";
 import { TensorView } from "./tensor-view.js";
@@ -52,6 +53,7 @@ const table = new TensorTable({
 const similarity = new Similarity(showError);
 new Race(showError);
 prepareOpener();
+showSite();
 // On a narrow screen the details would make the page many screens long.
 byId("details", HTMLDetailsElement).open = matchMedia("(min-width: 821px)").matches;
 

@@ -1,6 +1,8 @@
 // @ts-check
-// How this page formats numbers. Sizes are decimal, as in file listings: 1 MB is 1,000,000 bytes.
+// How this page formats numbers. Sizes are decimal, as in file listings: 1 MB is 1,000,000 bytes. The space before a unit
+// is one at which lines do not break.
 
+const SPACE = "\u00a0";
 const whole = new Intl.NumberFormat("en");
 const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
@@ -17,7 +19,7 @@ export function bytes(count) {
     unit += 1;
   }
   const digits = unit === 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
-  return `${count.toFixed(digits)} ${count === 1 && unit === 0 ? "byte" : UNITS[unit]}`;
+  return `${count.toFixed(digits)}${SPACE}${count === 1 && unit === 0 ? "byte" : UNITS[unit]}`;
 }
 
 /**
@@ -45,12 +47,12 @@ export function counted(count, noun) {
  * @param {number} seconds
  */
 export function duration(seconds) {
-  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 9.995) return `${seconds.toFixed(2)} s`;
-  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)}${SPACE}ms`;
+  if (seconds < 9.995) return `${seconds.toFixed(2)}${SPACE}s`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)}${SPACE}s`;
   const rounded = Math.round(seconds);
-  if (rounded < 3600) return `${Math.floor(rounded / 60)} min ${rounded % 60} s`;
-  return `${Math.floor(rounded / 3600)} h ${Math.floor((rounded % 3600) / 60)} min`;
+  if (rounded < 3600) return `${Math.floor(rounded / 60)}${SPACE}min ${rounded % 60}${SPACE}s`;
+  return `${Math.floor(rounded / 3600)}${SPACE}h ${Math.floor((rounded % 3600) / 60)}${SPACE}min`;
 }
 
 /**
@@ -59,18 +61,27 @@ export function duration(seconds) {
  * @param {number} seconds
  */
 export function roughly(seconds) {
-  if (seconds < 60) return `${Math.max(1, Math.ceil(seconds))} s`;
-  if (seconds < 3600) return `${Math.ceil(seconds / 60)} min`;
-  return `${(seconds / 3600).toFixed(1)} h`;
+  if (seconds < 60) return `${Math.max(1, Math.ceil(seconds))}${SPACE}s`;
+  if (seconds < 3600) return `${Math.ceil(seconds / 60)}${SPACE}min`;
+  return `${(seconds / 3600).toFixed(1)}${SPACE}h`;
 }
 
 /**
- * `384 × 1536`, or `scalar`.
+ * A share of 0.6 is `60 %`.
+ *
+ * @param {number} share
+ */
+export function percent(share) {
+  return `${Math.round(share * 100)}${SPACE}%`;
+}
+
+/**
+ * `384 × 1536`, or `scalar`. A long shape may break after a sign.
  *
  * @param {readonly number[]} dimensions
  */
 export function shape(dimensions) {
-  return dimensions.length === 0 ? "scalar" : dimensions.join(" × ");
+  return dimensions.length === 0 ? "scalar" : dimensions.join(`${SPACE}× `);
 }
 
 /**

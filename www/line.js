@@ -1,5 +1,5 @@
 // @ts-check
-// A line with a limited rate that breaks once, so that two ways to load a file meet the same conditions. It limits and
+// A line with a limited rate that may break once, so that two ways to load a file meet the same conditions. It limits and
 // breaks real responses of the server in the page, which also works where the page is hosted as static files.
 
 // Timers are late by a few milliseconds. A line that fell behind may catch up by this much, so that its rate is exact.
@@ -9,6 +9,13 @@ const LEAST_WAIT_MS = 4;
 
 // The body of an ordinary response is a byte stream, if the browser has them.
 const HAS_BYTE_STREAMS = "ReadableByteStreamController" in globalThis;
+
+/**
+ * `bytesPerSecond` is the rate of all responses together. After `breaksAfter` bytes, every open response fails, once;
+ * without it, none fails.
+ *
+ * @typedef {{ bytesPerSecond: number, breaksAfter?: number | undefined }} Conditions
+ */
 
 export class Line {
   /** The bytes that all responses have delivered. */
@@ -21,12 +28,10 @@ export class Line {
   #freeAt = 0;
 
   /**
-   * @param {object} conditions
-   * @param {number} conditions.bytesPerSecond The rate of all responses together.
-   * @param {number} conditions.breaksAfter The number of bytes after which every open response fails, once.
+   * @param {Conditions} conditions
    * @param {() => void} onBreak
    */
-  constructor({ bytesPerSecond, breaksAfter }, onBreak) {
+  constructor({ bytesPerSecond, breaksAfter = Infinity }, onBreak) {
     this.#bytesPerSecond = bytesPerSecond;
     this.#breaksAfter = breaksAfter;
     this.#onBreak = onBreak;

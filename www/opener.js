@@ -1,5 +1,5 @@
 // @ts-check
-// The parts of the first screen that need a script, apart from the race: the snippet and the link to the README.
+// The parts of the first screen that need a script, apart from the race: the snippet.
 
 import { byId, partOf } from "./elements.js";
 
@@ -16,15 +16,4 @@ export function prepareOpener() {
       button.textContent = "Selected";
     }
   });
-  linkReadme();
-}
-
-/** Links to the page of the project once the package names one. Until then, the link leads to the file. */
-async function linkReadme() {
-  try {
-    const { homepage } = await (await fetch("pkg/package.json")).json();
-    if (typeof homepage === "string") byId("readme", HTMLAnchorElement).href = homepage;
-  } catch {
-    // Without the name, the link stays as it is.
-  }
 }

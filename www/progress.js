@@ -66,6 +66,7 @@ export function showFigures(stats, load, seconds = {}) {
     ["Requests", integer(stats.requests)],
     ["From the network", bytes(stats.bytesReceived)],
     ["From the cache", bytes(stats.bytesFromCache)],
-    ["WebAssembly memory", bytes(stats.wasmMemoryBytes)],
+    // This memory never shrinks.
+    ["Peak WebAssembly memory", bytes(stats.wasmMemoryBytes)],
   ]));
 }

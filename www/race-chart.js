@@ -2,7 +2,7 @@
 // The chart of the race: time from left to right, the share of the model that each side has from bottom to top.
 
 import { element, partOf } from "./elements.js";
-import { duration } from "./format.js";
+import { duration, percent } from "./format.js";
 import { niceSeconds, timeLabels, timeSteps } from "./scale.js";
 
 /** @import { Way } from "./racer.js" */
@@ -16,12 +16,15 @@ export const NAMES = { weightstream: "weightstream", fetch: "fetch()" };
 
 // The axis before the first race.
 const SECONDS_BEFORE = 7;
-// The axis of a race that has ended, relative to its time: the label of the end needs some space.
-const MARGIN = 1.12;
+// The axis of a race that has ended, relative to its time, so that the end is not at the edge.
+const MARGIN = 1.04;
+// The level that is marked if no connection is cut.
+const MIDDLE = 0.5;
 
 export class RaceChart {
   #figure;
-  #breakShare = 0;
+  /** @type {number | undefined} */
+  #cutShare;
   #leastSeconds = 0;
   /** @type {Map<Way, Track>} */
   #tracks = new Map();
@@ -30,19 +33,18 @@ export class RaceChart {
   /** @param {HTMLElement} figure */
   constructor(figure) {
     this.#figure = figure;
-    this.begin([], 0.6, SECONDS_BEFORE);
   }
 
   /**
    * Clears the chart.
    *
    * @param {Way[]} ways
-   * @param {number} breakShare The share of the model after which the lines break.
-   * @param {number} seconds How long the race takes at least.
+   * @param {number | undefined} cutShare The share of the model after which the connections are cut.
+   * @param {number} [seconds] How long the race takes at least.
    */
-  begin(ways, breakShare, seconds) {
+  begin(ways, cutShare, seconds = SECONDS_BEFORE) {
     this.#tracks = new Map(ways.map((way) => [way, { attempts: [[[0, 0]]] }]));
-    this.#breakShare = breakShare;
+    this.#cutShare = cutShare;
     this.#leastSeconds = seconds;
     this.#redrawSoon();
   }
@@ -76,7 +78,7 @@ export class RaceChart {
     const seconds = hasEnded ? elapsed * MARGIN : niceSeconds(Math.max(this.#leastSeconds, elapsed));
     const x = (/** @type {number} */ time) => (time / seconds) * 100;
     const place = (/** @type {Point} */ [time, share]) => `${x(time).toFixed(3)} ${((1 - share) * 100).toFixed(3)}`;
-    const breakAt = (1 - this.#breakShare) * 100;
+    const level = this.#cutShare ?? MIDDLE;
     const lines = tracks.flatMap(([way, { attempts }]) => [
       ...attempts.slice(1).map((attempt, index) => {
         const last = attempts[index].at(-1);
@@ -87,9 +89,12 @@ export class RaceChart {
     const svg = this.#figure.querySelector("svg");
     svg?.replaceChildren(
       path("grid", ["M0 0H100", ...timeSteps(seconds).map((time) => `M${x(time)} 0V100`)].join("")),
-      path("break", `M0 ${breakAt}H100`),
+      path(this.#cutShare === undefined ? "grid" : "break", `M0 ${(1 - level) * 100}H100`),
       ...lines,
     );
+    const levelLabel = partOf(this.#figure, ".levels li:nth-child(2)");
+    levelLabel.textContent = percent(level);
+    levelLabel.style.setProperty("--level", String(level));
     partOf(this.#figure, ".times").replaceChildren(...timeLabels("li", seconds));
     partOf(this.#figure, ".ends").replaceChildren(...tracks.flatMap(([way, { end }]) =>
       end === undefined ? [] : [endLabel(way, end, x(end))]));
@@ -97,13 +102,16 @@ export class RaceChart {
 }
 
 /**
+ * The time of a side at the place where its line ends. Each side has a row of its own, so that two labels never overlap.
+ *
  * @param {Way} way
  * @param {number} seconds
- * @param {number} percent
+ * @param {number} place In percent of the width.
  */
-function endLabel(way, seconds, percent) {
-  const name = element("span", { class: "side" }, `${NAMES[way]} `);
-  return element("span", { class: "end-label", style: `left: ${percent}%` }, name, duration(seconds));
+function endLabel(way, seconds, place) {
+  const label = element("span", { class: `end-label ${COLOURS[way]}` }, `${NAMES[way]} ${duration(seconds)}`);
+  label.style.setProperty("--place", String(place));
+  return label;
 }
 
 /**

@@ -1,33 +1,23 @@
 // @ts-check
-// A race: weightstream and fetch() load the same tensors, each over a line that breaks once. fetch() loads the file
-// that people have, weightstream what `weightstream publish` made of it.
+// A race: weightstream and fetch() load the same tensors, each over a line of its own, which may break once. fetch()
+// loads the file that people have, weightstream what `weightstream publish` made of it.
 
 import { byId, partOf } from "./elements.js";
 import { bytes, duration } from "./format.js";
-import { memoryOf } from "./memory.js";
 import { NAMES, RaceChart } from "./race-chart.js";
-import { DEMO } from "./sources.js";
+import { conclusion } from "./race-report.js";
+import { site } from "./site.js";
 
 /** @import { Report, Task, Way } from "./racer.js" */
+/** @import { Conditions, Side } from "./race-report.js" */
 
-/** The SafeTensors file, and the entry of the published model. @type {Record<Way, string>} */
-const MODELS = { weightstream: DEMO, fetch: "models/all-MiniLM-L6-v2.safetensors" };
 /** @type {Way[]} */
 const WAYS = ["weightstream", "fetch"];
-const BREAK_SHARE = 0.6;
-/** A side below this share of the rate of its line was limited by the real connection. */
-const NEARLY = 0.85;
-
-/**
- * `size` is the number of bytes that it loads.
- *
- * @typedef {{ way: Way, worker: Worker, size: number, last?: Report }} Side
- */
 
 export class Race {
   #chart = new RaceChart(byId("race-chart"));
   #showError;
-  /** Ends the race that runs, and the workers, which hold the model until their memory is measured. */
+  /** Ends the race that runs, and its workers. */
   #controller = new AbortController();
 
   /** @param {(error: unknown, sentence?: string) => void} showError */
@@ -35,6 +25,8 @@ export class Race {
     this.#showError = showError;
     byId("race-start").addEventListener("click", () => this.#start());
     byId("race-stop").addEventListener("click", () => this.#controller.abort());
+    byId("race-cut").addEventListener("change", () => this.#showConditions());
+    this.#showConditions();
   }
 
   async #start() {
@@ -43,17 +35,13 @@ export class Race {
     this.#controller = controller;
     const { signal } = controller;
     showRunning(true);
-    for (const row of ["first", "whole", "received", "again", "memory"]) show(row, WAYS.map(() => "–"));
+    for (const row of ["first", "whole", "received", "again"]) WAYS.forEach((way) => showCell(row, way, "–"));
     showStatus("");
     try {
-      const bytesPerSecond = Number(byId("race-rate", HTMLSelectElement).value) * 1e6;
-      const sides = await this.#race(bytesPerSecond, signal);
+      const conditions = chosenConditions();
+      const sides = await this.#race(conditions, signal);
       showRunning(false);
-      showStatus(conclusion(sides, bytesPerSecond));
-      show("memory", WAYS.map(() => "measuring…"));
-      const memory = await memoryOf(WAYS.map(scriptOf));
-      if (signal.aborted) return;
-      show("memory", WAYS.map((_, index) => memory ? bytes(memory[index]) : "not available in this browser"));
+      showStatus(conclusion(sides, conditions));
     } catch (error) {
       if (controller !== this.#controller) return;
       showRunning(false);
@@ -64,28 +52,38 @@ export class Race {
     }
   }
 
+  /** Shows what does not depend on the results: whether the connections will be cut, and an empty chart. */
+  #showConditions() {
+    const { cutShare } = chosenConditions();
+    byId("race-again").hidden = cutShare === undefined;
+    this.#chart.begin([], cutShare);
+  }
+
   /**
    * Resolves when both sides have the model.
    *
-   * @param {number} bytesPerSecond
+   * @param {Conditions} conditions
    * @param {AbortSignal} signal
    */
-  async #race(bytesPerSecond, signal) {
-    const sizes = await Promise.all([sizeOfEntry(MODELS.weightstream, signal), sizeOfFile(MODELS.fetch, signal)]);
-    this.#chart.begin(WAYS, BREAK_SHARE, (Math.max(...sizes) * (1 + BREAK_SHARE)) / bytesPerSecond);
-    const start = (/** @type {Way} */ way) => new Worker(scriptOf(way), { type: "module" });
-    const sides = WAYS.map((way, index) => ({ way, worker: start(way), size: sizes[index] }));
+  async #race(conditions, signal) {
+    const { cutShare = 0, bytesPerSecond } = conditions;
+    const { model, original } = await site;
+    const sizes = await Promise.all([sizeOfEntry(model, signal), sizeOfFile(original, signal)]);
+    this.#chart.begin(WAYS, conditions.cutShare, (Math.max(...sizes) * (1 + cutShare)) / bytesPerSecond);
+    const start = () => new Worker(new URL("racer.js", import.meta.url), { type: "module" });
+    const urls = [model, original];
+    const sides = WAYS.map((way, index) => ({ way, worker: start(), url: urls[index], size: sizes[index] }));
     signal.addEventListener("abort", () => sides.forEach(({ worker }) => worker.terminate()));
-    await Promise.all(sides.map((side) => this.#run(side, bytesPerSecond, signal)));
+    await Promise.all(sides.map((side) => this.#run(side, conditions, signal)));
     return sides;
   }
 
   /**
    * @param {Side} side
-   * @param {number} bytesPerSecond
+   * @param {Conditions} conditions
    * @param {AbortSignal} signal
    */
-  #run(side, bytesPerSecond, signal) {
+  #run(side, { bytesPerSecond, cutShare }, signal) {
     return new Promise((resolve, reject) => {
       const { way, worker, size } = side;
       signal.addEventListener("abort", () => reject(signal.reason));
@@ -96,9 +94,9 @@ export class Race {
         this.#show(way, data, size);
         return data.event === "done" && resolve(undefined);
       });
-      const url = new URL(MODELS[way], location.href).href;
+      const url = new URL(side.url, location.href).href;
       /** @type {Task} */
-      const task = { way, url, bytesPerSecond, breaksAfter: Math.floor(size * BREAK_SHARE) };
+      const task = { way, url, bytesPerSecond, breaksAfter: cutShare && Math.floor(size * cutShare) };
       worker.postMessage(task);
     });
   }
@@ -119,12 +117,11 @@ export class Race {
   }
 }
 
-/**
- * The script of a side, with a URL of its own, by which the browser attributes memory.
- *
- * @param {Way} way
- */
-const scriptOf = (way) => new URL(`racer.js?way=${way}`, import.meta.url).href;
+/** @returns {Conditions} */
+function chosenConditions() {
+  const [rate, cut] = ["race-rate", "race-cut"].map((id) => byId(id, HTMLSelectElement).value);
+  return { bytesPerSecond: Number(rate) * 1e6, cutShare: cut === "" ? undefined : Number(cut) };
+}
 
 /**
  * @param {string} url
@@ -162,21 +159,6 @@ async function ask(url, init) {
   return response;
 }
 
-/**
- * @param {Side[]} sides
- * @param {number} bytesPerSecond
- */
-function conclusion(sides, bytesPerSecond) {
-  const [own, other] = sides.map(({ last }) => last?.ms ?? 0);
-  const rates = sides.map(({ last }) => last ? (last.received / last.ms) * 1000 : 0);
-  const isShared = bytesPerSecond !== Infinity && Math.min(...rates) < bytesPerSecond * NEARLY;
-  const why = isShared ? " Both were slower than their limit: they shared the connection and the processor." : "";
-  const [fewer, more] = sides.map(({ last }) => bytes(last?.received ?? 0));
-  const times = (other / own).toFixed(1);
-  const received = `received ${more} instead of ${fewer}`;
-  return `fetch() started over after the cut, ${received}, and took ${times} times as long.${why}`;
-}
-
 /** @param {boolean} isRunning */
 function showRunning(isRunning) {
   const [shown, gone] = isRunning ? [byId("race-stop"), byId("race-start")] : [byId("race-start"), byId("race-stop")];
@@ -184,15 +166,7 @@ function showRunning(isRunning) {
   shown.hidden = false;
   gone.hidden = true;
   if (hadFocus) shown.focus({ preventScroll: true });
-  byId("race-rate", HTMLSelectElement).disabled = isRunning;
-}
-
-/**
- * @param {string} row
- * @param {string[]} texts
- */
-function show(row, texts) {
-  WAYS.forEach((way, index) => showCell(row, way, texts[index]));
+  for (const id of ["race-rate", "race-cut"]) byId(id, HTMLSelectElement).disabled = isRunning;
 }
 
 /**

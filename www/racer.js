@@ -1,13 +1,13 @@
 // @ts-check
 // A worker that loads a file in one of two ways and reports how far it is. Each way has a worker of its own, so that
-// the browser can attribute memory to it.
+// neither waits for the other.
 
 import { StreamingLoader } from "./pkg/weightstream.js";
 import { Line } from "./line.js";
 
 /** @typedef {"weightstream" | "fetch"} Way */
 
-/** @typedef {{ way: Way, url: string, bytesPerSecond: number, breaksAfter: number }} Task */
+/** @typedef {{ way: Way, url: string } & import("./line.js").Conditions} Task */
 
 /**
  * What a worker posts.
@@ -23,7 +23,7 @@ import { Line } from "./line.js";
 const REPORT_MS = 50;
 const MAX_ATTEMPTS = 5;
 
-/** The model, which an app keeps. The page frees it when it ends this worker. @type {unknown[]} */
+/** The model, which an app keeps. @type {unknown[]} */
 const tensors = [];
 
 class Racer {

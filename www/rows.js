@@ -30,13 +30,14 @@ export const COLUMNS = [
  * The row of a tensor.
  *
  * @param {TensorInfo} tensor
+ * @param {readonly string[]} name The segments of its name that are shown.
  * @param {Check} verified
  */
-export function rowOf(tensor, verified) {
+export function rowOf(tensor, name, verified) {
   /** @type {(key: Column, ...children: (Node | string)[]) => HTMLElement} */
   const cell = (key, ...children) => element("td", { role: "gridcell", class: key }, ...children);
   return element("tr", { role: "row", "data-tensor": tensor.name },
-    cell("name", ...nameParts(tensor.name)),
+    cell("name", element("span", { title: tensor.name }, ...name.flatMap((part) => [part, element("wbr")]))),
     cell("dtype", tensor.dtype),
     cell("shape", tensor.layout === "dense" ? shape(tensor.shape) : `${shape(tensor.shape)} ${tensor.layout}`),
     cell("size", bytes(tensor.byteLength)),
@@ -87,20 +88,6 @@ export function comparator(column, descending, verified) {
 /** @param {TensorInfo} tensor */
 function volume({ shape }) {
   return shape.reduce((product, dimension) => product * dimension, 1);
-}
-
-/**
- * If a name is too long for its column, its beginning is cut: the last two parts distinguish the tensors.
- *
- * @param {string} name
- */
-function nameParts(name) {
-  const cut = name.lastIndexOf(".", name.lastIndexOf(".") - 1);
-  const [beginning, end] = cut > 0 ? [name.slice(0, cut), name.slice(cut)] : ["", name];
-  return [
-    element("span", { class: "beginning", title: name }, beginning),
-    element("span", { class: "end", title: name }, end),
-  ];
 }
 
 /** @param {Check} check */

@@ -49,7 +49,7 @@ export function timeLabels(tag, seconds) {
 function timeText(seconds) {
   if (seconds === 0) return "0";
   const [number, unit] = seconds < 1 ? [seconds * 1000, "ms"] : [seconds, "s"];
-  return `${Number(number.toPrecision(3))} ${unit}`;
+  return `${Number(number.toPrecision(3))}\u00a0${unit}`;
 }
 
 /**

@@ -6,6 +6,7 @@ import { byId, element, terms } from "./elements.js";
 import { firstEmbeddings } from "./embedder.js";
 import { bytes, duration } from "./format.js";
 import { currentTexts, showSimilarities } from "./sentences.js";
+import { site } from "./site.js";
 import { showSteps, totals } from "./steps.js";
 
 /** @import { TensorInfo } from "./pkg/weightstream.js" */
@@ -62,6 +63,7 @@ export class Similarity {
     this.#model = { source, firsts: {} };
     showBeginning();
     byId("similarity").hidden = false;
+    showWhetherItComputes();
   }
 
   /** Hides the section and frees the model. */
@@ -165,6 +167,12 @@ function showBeginning() {
     byId(id).hidden = !isShown;
   }
   showStatus("");
+}
+
+async function showWhetherItComputes() {
+  const computes = await site.then((found) => found.computes, () => false);
+  byId("compute", HTMLButtonElement).disabled = !computes;
+  if (!computes) showStatus("ONNX Runtime Web is not beside this page. “cargo xtask demo” serves the page with it.");
 }
 
 /**

@@ -4,6 +4,7 @@
 import { byId, element } from "./elements.js";
 import { bytes } from "./format.js";
 import { fileUrl, modelsIn, placeOf } from "./hugging-face.js";
+import { site } from "./site.js";
 
 /** @import { HubFile } from "./hugging-face.js" */
 
@@ -14,8 +15,6 @@ import { fileUrl, modelsIn, placeOf } from "./hugging-face.js";
  */
 
 /** @typedef {(source: Source, label: string, address?: string) => Promise<unknown>} Open */
-
-export const DEMO = "models/all-MiniLM-L6-v2.zt.index.json";
 
 /**
  * Calls `open` for the model that the visitor chooses. `address` is the URL as entered, for a link to this model; local
@@ -53,7 +52,7 @@ export function listenForSources(open, showError) {
     open(sorted, sorted[0].name);
   };
 
-  byId("choose-demo").addEventListener("click", () => openAddress(DEMO));
+  byId("choose-demo").addEventListener("click", async () => openAddress((await site).model));
   byId("url-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const input = byId("url", HTMLInputElement);

@@ -4,6 +4,7 @@
 
 import { element, partOf } from "./elements.js";
 import { counted, integer } from "./format.js";
+import { Names } from "./names.js";
 import { COLUMNS, comparator, matcher, rowOf } from "./rows.js";
 
 /** @import { TensorInfo, Verified } from "./pkg/weightstream.js" */
@@ -12,6 +13,10 @@ import { COLUMNS, comparator, matcher, rowOf } from "./rows.js";
 // Up to this many rows are all rendered, so that the browser's own search finds them.
 const MAX_WHOLE = 300;
 const ROWS_BEYOND_VIEW = 10;
+// The number of characters whose width is measured.
+const PROBE = 20;
+// The characters of a name in a line, while the table is not visible.
+const DEFAULT_COLUMNS = 40;
 
 export class TensorTable {
   #table;
@@ -25,6 +30,11 @@ export class TensorTable {
   #rows = [];
   /** @type {Map<string, Check>} How each loaded tensor was verified. */
   #verified = new Map();
+  /** @type {Exclude<Verified, null> | undefined} What has verified every file as a whole. */
+  #ofFiles;
+  #names = new Names([]);
+  /** The number of characters of a name in a line. */
+  #columns = 0;
   /** @type {{ column: Column | undefined, descending: boolean }} */
   #sort = { column: undefined, descending: false };
   #active = 0;
@@ -55,7 +65,10 @@ export class TensorTable {
       if (event.key === "ArrowDown" || event.key === "Enter") this.#table.focus();
     });
     this.#viewport.addEventListener("scroll", () => this.#render(), { passive: true });
-    new ResizeObserver(() => this.#render(true)).observe(this.#viewport);
+    new ResizeObserver(() => {
+      this.#fitNames();
+      this.#render(true);
+    }).observe(this.#viewport);
     table.tBodies[0].addEventListener("click", (event) => {
       const row = event.target instanceof Element && event.target.closest("tr[data-tensor]");
       if (row) this.#enter(Number(row.ariaRowIndex) - 2);
@@ -70,21 +83,25 @@ export class TensorTable {
    */
   show(tensors) {
     this.#tensors = tensors;
+    this.#names = new Names(tensors.map(({ name }) => name));
     this.#verified = new Map();
+    this.#ofFiles = undefined;
     this.#chosen = undefined;
     this.#search.value = "";
     this.#sort = { column: undefined, descending: false };
+    this.#fitNames();
     this.#arrange();
   }
 
   /**
-   * Marks a tensor as loaded.
+   * Marks a tensor as loaded. Once every file was verified as a whole, one without a checksum of its own stays verified.
    *
    * @param {string} name
    * @param {Verified} verified
    */
   mark(name, verified) {
-    this.#setCheck(name, verified && { algorithm: verified, isOfFile: false });
+    const algorithm = verified ?? this.#ofFiles;
+    this.#setCheck(name, algorithm ? { algorithm, isOfFile: verified === null } : null);
   }
 
   /**
@@ -93,6 +110,7 @@ export class TensorTable {
    * @param {Exclude<Verified, null>} algorithm
    */
   markFiles(algorithm) {
+    this.#ofFiles = algorithm;
     for (const [name, check] of this.#verified) {
       if (check === null) this.#setCheck(name, { algorithm, isOfFile: true });
     }
@@ -106,6 +124,21 @@ export class TensorTable {
     this.#verified.set(name, check);
     const row = this.#body.querySelector(`tr[data-tensor="${CSS.escape(name)}"]`);
     if (row) row.replaceWith(this.#row(Number(row.ariaRowIndex) - 2));
+  }
+
+  /** Determines how many characters of a name fit into a line, and how many lines each row has. */
+  #fitNames() {
+    const probe = element("span", { class: "probe" }, "0".repeat(PROBE));
+    const cell = element("td", { class: "name", role: "gridcell" }, probe);
+    const row = element("tr", { role: "row", "data-tensor": "" }, cell);
+    this.#body.append(row);
+    const style = getComputedStyle(cell);
+    const room = cell.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const columns = Math.floor((room / probe.getBoundingClientRect().width) * PROBE);
+    row.remove();
+    // The table has no size while the details are closed.
+    this.#columns = Number.isFinite(columns) && columns > 0 ? columns : DEFAULT_COLUMNS;
+    this.#table.style.setProperty("--name-lines", String(this.#names.lines(this.#columns)));
   }
 
   get #body() {
@@ -155,7 +188,7 @@ export class TensorTable {
   /** @param {number} index */
   #row(index) {
     const tensor = this.#rows[index];
-    const row = rowOf(tensor, this.#verified.get(tensor.name));
+    const row = rowOf(tensor, this.#names.segments(tensor.name, this.#columns), this.#verified.get(tensor.name));
     row.id = `row-${index}`;
     row.ariaRowIndex = String(index + 2);
     row.ariaSelected = String(tensor.name === this.#chosen);

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON, Scheme};
+use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON, Scheme, Window};
 use crate::page_test::{TENSOR, TestCase, open_model, wait_for_the_drawing};
 use crate::race_test;
 use xtask::demo::Demo;
@@ -16,7 +16,7 @@ use xtask::project::Project;
 
 pub const CASES: [(&str, TestCase); 3] = [
     ("reaches every control with the keyboard", reaches_every_control),
-    ("cuts no text, wide or narrow", cuts_no_text),
+    ("cuts no text and breaks no number, wide or narrow", cuts_no_text),
     ("is at most three screens long on a phone", is_short_on_a_phone),
 ];
 
@@ -24,6 +24,12 @@ pub const CASES: [(&str, TestCase); 3] = [
 const MAX_CONTROLS: usize = 100;
 
 const MAX_SCREENS: u32 = 3;
+
+/// The widths of phones. The texts break at different places.
+const PHONES: [u32; 3] = [375, PHONE.width, 414];
+
+/// Fewer numbers than the page has with everything that it can show.
+const MANY_NUMBERS: usize = 200;
 
 /// The source of axe-core, which finds violations of accessibility rules.
 pub fn axe(project: &Project) -> Result<String> {
@@ -90,19 +96,41 @@ fn focused(page: &mut Page) -> Result<Option<Focused>> {
 
 fn cuts_no_text(page: &mut Page, demo: &Demo) -> Result<()> {
     show_everything(page, demo)?;
-    race_test::run(page)?;
+    race_with_a_cut(page)?;
+    page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")?;
     for window in [DESKTOP, PHONE] {
         page.set_window(window)?;
         let clipped = page.evaluate(include_str!("clipped.js"))?;
         ensure!(clipped == json!([]), "at {} px, these texts are cut: {clipped:#}", window.width);
     }
+    for width in PHONES {
+        page.set_window(Window { width, ..PHONE })?;
+        let numbers = page.evaluate(&format!("({})()", include_str!("broken_numbers.js")))?;
+        let Numbers { broken, checked } = serde_json::from_value(numbers)?;
+        ensure!(broken.is_empty(), "at {width} px, these numbers are broken between two lines: {broken:#?}");
+        ensure!(checked > MANY_NUMBERS, "at {width} px, only {checked} numbers were found");
+    }
     Ok(())
+}
+
+/// The numbers of the page, each with its unit.
+#[derive(Deserialize)]
+struct Numbers {
+    broken: Vec<String>,
+    checked: usize,
+}
+
+/// Runs a race of which the page shows everything that it can show of one.
+fn race_with_a_cut(page: &mut Page) -> Result<()> {
+    race_test::choose_the_cut(page)?;
+    race_test::choose(page, "#race-rate", "Infinity")?;
+    race_test::run(page)
 }
 
 fn is_short_on_a_phone(page: &mut Page, demo: &Demo) -> Result<()> {
     page.set_window(PHONE)?;
     page.open(&demo.page(""))?;
-    race_test::run(page)?;
+    race_with_a_cut(page)?;
     open_model(page)?;
     page.click("#load-all")?;
     page.wait_for("the load", LOAD_LIMIT, "document.querySelector('#progress').dataset.end === 'done'")?;

@@ -1,8 +1,6 @@
-// The texts of the page that are cut at the edge of their element, or of the window. On a phone, the table shows only
-// the end of a long name.
+// The texts of the page that are cut at the edge of their element, or of the window.
 (() => {
-  const name = innerWidth < 641 ? ":not(.name, .name *)" : "";
-  const cells = `#tensor-table :is(th button, td${name}, td span${name}), ` +
+  const cells = "#tensor-table :is(th button, td, td span), " +
     "#steps :is(th, td), .results :is(th, td), .figures :is(dt, dd), .lanes span, " +
     ".metadata :is(dt, dd), .numbers :is(dt, dd), button, summary";
   const isCut = (element) => {

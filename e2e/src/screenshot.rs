@@ -43,8 +43,9 @@ pub fn take(project: &Project, window: Window, scheme: Scheme, area: Area, out: 
     }
     page.click(&format!("[data-tensor='{TENSOR}']"))?;
     page.wait_for("the tensor to be drawn", SOON, "document.querySelector('#heatmap')")?;
+    // With a cut, which is not the default of the page.
+    race_test::choose_the_cut(&mut page)?;
     race_test::run(&mut page)?;
-    page.wait_for("the memory", LOAD_LIMIT, "/ MB$/.test(document.querySelector('#race-memory td').textContent)")?;
     page.evaluate("scrollTo(0, 0)")?;
     sleep(SETTLE);
     page.screenshot(area, out)

@@ -1,23 +1,28 @@
 //! Tests how visitors of the demo page choose a model, load it again, and find the project.
 
-use anyhow::{Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use weightstream_cli::serve::Server;
 
 use crate::page::{LOAD_LIMIT, Page, SOON};
 use crate::page_test::{TestCase, open_model, wait_for_error_message, wait_for_the_model};
 use xtask::demo::Demo;
+use xtask::sources;
 
-pub const CASES: [(&str, TestCase); 5] = [
+pub const CASES: [(&str, TestCase); 6] = [
     ("reloads from the cache and from the network", reloads_from_cache_and_network),
     ("opens a repository of Hugging Face", opens_a_repository),
     ("offers the models of a repository with several", offers_several_models),
     ("opens the page of a file of Hugging Face", opens_the_page_of_a_file),
-    ("links to the project", links_to_the_project),
+    ("links only to pages", links_only_to_pages),
+    ("keeps saying that a tensor was verified with its file", keeps_saying_what_was_verified),
 ];
 
 /// The origins of a load from the network. When a connection takes over the end of a file, a few of its bytes may be
 /// received twice, or the second time come from the cache.
-const FROM_NETWORK: &str = r": (0 bytes|[0-4]\.\d+ MB|\d+ kB) from the cache, 7[4-6]\.\d MB from the network\.";
+const FROM_NETWORK: &str = r": (0\sbytes|[0-4]\.\d+\sMB|\d+\skB) from the cache, 7[4-6]\.\d\sMB from the network\.";
 
 const STATUS: &str = "document.querySelector('#status').textContent";
 
@@ -30,7 +35,7 @@ fn reloads_from_cache_and_network(page: &mut Page, demo: &Demo) -> Result<()> {
     wait_for_a_load(page, FROM_NETWORK)?;
     let before = demo.traffic.bytes();
     page.click("#reload")?;
-    wait_for_a_load(page, ": 74\\.\\d MB from the cache, 0 bytes from the network\\.")?;
+    wait_for_a_load(page, r": 74\.\d\sMB from the cache, 0\sbytes from the network\.")?;
     let fetched = demo.traffic.bytes() - before;
     ensure!(fetched < FEW, "{fetched} bytes were fetched although the model is cached");
     page.click("#reload-network")?;
@@ -87,10 +92,42 @@ fn opens_the_page_of_a_file(page: &mut Page, demo: &Demo) -> Result<()> {
     Ok(())
 }
 
-fn links_to_the_project(page: &mut Page, _: &Demo) -> Result<()> {
-    let wrong = page.evaluate(include_str!("project_links.js"))?;
+fn links_only_to_pages(page: &mut Page, _: &Demo) -> Result<()> {
+    check_links(page)
+}
+
+/// Checks the links of the page that is open, and its preview.
+pub fn check_links(page: &mut Page) -> Result<()> {
+    let wrong = page.evaluate(&format!("({})()", include_str!("project_links.js")))?;
     ensure!(wrong == json!([]), "{wrong}");
     Ok(())
+}
+
+fn keeps_saying_what_was_verified(page: &mut Page, demo: &Demo) -> Result<()> {
+    let fixtures = sources::root().join("tests/fixtures/apr");
+    let server = Server::new().mount("/", fixtures).bind("127.0.0.1:0")?.spawn();
+    page.open(&demo.page(&format!("?model={}/alltypes.apr&load=all", server.url())))?;
+    says_crc_of_file(page, "after the load")?;
+    page.click("tr[data-tensor]")?;
+    page.wait_for("the tensor", SOON, "/^Loaded/.test(document.querySelector('#tensor-view .hint')?.textContent)")?;
+    says_crc_of_file(page, "after a tensor was loaded alone")?;
+    page.click("th.name button")?;
+    says_crc_of_file(page, "after sorting")?;
+    page.click("#reload")?;
+    page.wait_for("the reload", LOAD_LIMIT, &format!("/^Loaded.*from the cache/.test({STATUS})"))?;
+    says_crc_of_file(page, "after a load from the cache")?;
+    page.click("tr[data-tensor]")?;
+    page.wait_for("the tensor", SOON, "/^Loaded/.test(document.querySelector('#tensor-view .hint')?.textContent)")?;
+    says_crc_of_file(page, "after a tensor was loaded from the cache")
+}
+
+/// Checks what each row of the table says: the tensors have no checksums, their file has one.
+fn says_crc_of_file(page: &mut Page, when: &str) -> Result<()> {
+    let cells = "[...document.querySelectorAll('tr[data-tensor] td.checked')].map((cell) => cell.textContent)";
+    let said = format!("(({cells}).length > 1 && ({cells}).every((text) => text === 'CRC-32 of file'))");
+    let limit = Duration::from_secs(10);
+    page.wait_for(&format!("the checksum of the file {when}"), limit, &said)
+        .with_context(|| format!("{when}, the rows say {:?}", page.evaluate(cells)))
 }
 
 /// Opens the page with a script that answers its requests to Hugging Face.
@@ -110,7 +147,8 @@ mod tests {
     use std::fs;
 
     use weightstream::internals::format;
-    use xtask::sources;
+
+    use super::*;
 
     #[test]
     fn the_page_finds_the_files_of_every_format_in_a_repository() {

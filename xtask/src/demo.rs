@@ -1,11 +1,13 @@
 //! `cargo xtask demo`: serves the demo page, the package and the model.
 
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
+use serde::Serialize;
 use weightstream_cli::serve::{Bound, Exchange, Running, Server};
 
 use crate::model::{self, Model};
@@ -16,6 +18,23 @@ use crate::{npm, package};
 const DEFAULT_PORT: u16 = 8080;
 
 const MODELS: &str = "/models";
+
+/// The file that tells the page what is beside it.
+pub const DESCRIPTION: &str = "demo.json";
+
+/// The contents of this file. `www/site.js` reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Description<'a> {
+    name: &'a str,
+    model: String,
+    original: String,
+    tensor_bytes: u64,
+    stored_bytes: u64,
+    /// Whether ONNX Runtime Web and the tokenizer are beside the page.
+    computes: bool,
+    documentation: Option<&'a str>,
+}
 
 /// The demo, served by a background thread.
 pub struct Demo {
@@ -99,18 +118,36 @@ fn site(project: &Project) -> Result<(Server, Model)> {
     let package = package::build(project)?;
     let node_modules = node_modules(project)?;
     let model = model::ready(project)?;
+    let description = project.target.join(DESCRIPTION);
+    fs::write(&description, describe(project, &model)?)?;
     let mut server = Server::new()
         .mount("/", project.root.join("www"))
+        .mount(&format!("/{DESCRIPTION}"), description)
         .mount("/pkg", package)
         .mount("/npm/onnxruntime-web", node_modules.join("onnxruntime-web/dist"))
         .mount("/npm/tokenizers", node_modules.join("@huggingface/tokenizers/dist"))
         .mount(MODELS, &model.folder)
-        .mount(&format!("{MODELS}/{}", model::ORIGINAL), &model.original)
+        .mount(&format!("{MODELS}/{}", model.original_name), &model.original)
         .isolated(true);
     if let Some(tokenizer) = &model.tokenizer {
         server = server.mount("/minilm/tokenizer.json", tokenizer);
     }
     Ok((server, model))
+}
+
+/// The description of a site with this model.
+pub fn describe(project: &Project, model: &Model) -> Result<Vec<u8>> {
+    let below = |name: &str| format!("{}/{name}", MODELS.trim_start_matches('/'));
+    let description = Description {
+        name: model.name,
+        model: below(model.manifest),
+        original: below(model.original_name),
+        tensor_bytes: model.expected.iter().map(|tensor| tensor.byte_length).sum(),
+        stored_bytes: model.stored_bytes()?,
+        computes: model.tokenizer.is_some(),
+        documentation: Some(project.repository.as_str()).filter(|url| !url.is_empty()),
+    };
+    Ok(serde_json::to_vec_pretty(&description)?)
 }
 
 /// Installs the runtime and the tokenizer of the page if they are missing. Returns their `node_modules` folder.

@@ -14,6 +14,7 @@ pub mod cargo_tools;
 pub mod command;
 pub mod cpu_time;
 pub mod demo;
+pub mod demo_folder;
 pub mod environment;
 pub mod expected;
 pub mod fuzz;
@@ -46,6 +47,7 @@ pub mod repeated;
 pub mod scripts;
 pub mod setup;
 pub mod sizes;
+pub mod small;
 pub mod sources;
 #[allow(clippy::too_many_lines, reason = "two functions are longer")]
 pub mod split;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::{Args, Parser};
 use xtask::project::Project;
 use xtask::suite::Extent;
-use xtask::{api, demo, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace};
+use xtask::{api, demo, demo_folder, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace};
 
 /// The tasks of the weightstream project.
 #[derive(Parser)]
@@ -29,6 +29,9 @@ enum Task {
         /// Use this port or fail.
         #[arg(long)]
         port: Option<u16>,
+        /// Write the page with a small model to this folder, for any web server, and exit.
+        #[arg(long, value_name = "FOLDER", conflicts_with_all = ["headless", "port"])]
+        out: Option<PathBuf>,
     },
     /// Compare with the formats' own tools: weightstream and the tools must read each other's files.
     #[command(disable_help_flag = true)]
@@ -91,7 +94,8 @@ fn run(task: Task, root: PathBuf) -> Result<()> {
         Task::Build => package::build(&project).and_then(|_| sizes::print(&project)),
         Task::Model => model::ready(&project).map(drop),
         Task::Demo { headless: true, .. } => end_to_end(&project, "headless", &[]),
-        Task::Demo { headless: false, port } => demo::run(&project, port),
+        Task::Demo { out: Some(folder), .. } => demo_folder::write(&project, &folder),
+        Task::Demo { headless: false, port, out: None } => demo::run(&project, port),
         Task::Interop(forwarded) => end_to_end(&project, "interop", &forwarded.arguments),
         Task::Bench(forwarded) => workspace::run(&project, "browser-benchmarks", &forwarded.arguments),
         Task::Chaos(forwarded) => end_to_end(&project, "chaos", &forwarded.arguments),

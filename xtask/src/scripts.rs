@@ -8,6 +8,9 @@ use anyhow::{Context, Result, ensure};
 use crate::project::Project;
 use crate::{command, npm, sources};
 
+/// The folders with unit tests: the package and the demo page.
+const FOLDERS: [&str; 2] = ["src/js/", "www/"];
+
 const LIMIT: Duration = Duration::from_secs(120);
 
 pub fn check(project: &Project) -> Result<()> {
@@ -16,12 +19,14 @@ pub fn check(project: &Project) -> Result<()> {
     biome.args(["lint", "--error-on-warnings"]).current_dir(&project.root);
     command::quiet(&mut biome, LIMIT).context("the linter of biome.json reports defects")?;
 
-    let mut tests = sources::files(&project.root.join("src/js"))?;
-    tests.retain(|path| path.ends_with(".test.js"));
-    ensure!(!tests.is_empty(), "there are no unit tests in src/js");
+    let mut tests = sources::files(&project.root)?;
+    tests.retain(|path| FOLDERS.iter().any(|folder| path.starts_with(folder)) && path.ends_with(".test.js"));
+    for folder in FOLDERS {
+        ensure!(tests.iter().any(|path| path.starts_with(folder)), "there are no unit tests in {folder}");
+    }
     let mut node = Command::new("node");
-    node.args(["--test", "--test-reporter=dot"]).args(&tests).current_dir(project.root.join("src/js"));
-    command::quiet(&mut node, LIMIT).context("unit tests of src/js fail")?;
+    node.args(["--test", "--test-reporter=dot"]).args(&tests).current_dir(&project.root);
+    command::quiet(&mut node, LIMIT).context("unit tests of the JavaScript fail")?;
     println!("js: the tests of {} files pass", tests.len());
     Ok(())
 }

@@ -69,7 +69,8 @@ fn small_model(folder: &Path) -> Result<Model> {
     let options = options.max_shard_bytes(8 << 20);
     write::convert(&blocking::Model::open(&original)?, folder.join(model::MANIFEST), &options)?;
     let expected = expected::tensors(&original)?;
-    Ok(Model { folder: folder.to_owned(), original, expected, tokenizer: None })
+    let (name, manifest, original_name) = ("synthetic weights", model::MANIFEST, model::ORIGINAL);
+    Ok(Model { name, manifest, folder: folder.to_owned(), original, original_name, expected, tokenizer: None })
 }
 
 /// The folder with the packages of the runtimes.

@@ -1,6 +1,6 @@
 // @ts-check
-// How this page formats numbers. Sizes are decimal, as in file listings: 1 MB is 1,000,000 bytes. The space before a unit
-// is one at which lines do not break.
+// How this page formats numbers. Sizes are decimal, as in file listings: 1 MB is 1,000,000 bytes. Lines do not break
+// between a number and its unit.
 
 const SPACE = "\u00a0";
 const whole = new Intl.NumberFormat("en");

@@ -1,6 +1,6 @@
 // @ts-check
-// A line with a limited rate that may break once, so that two ways to load a file meet the same conditions. It limits and
-// breaks real responses of the server in the page, which also works where the page is hosted as static files.
+// A line with a limited rate that may break once, so that two ways to load a file meet the same conditions. It limits
+// and breaks real responses of the server in the page, which also works where the page is hosted as static files.
 
 // Timers are late by a few milliseconds. A line that fell behind may catch up by this much, so that its rate is exact.
 const CATCH_UP_MS = 30;

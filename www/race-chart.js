@@ -102,7 +102,7 @@ export class RaceChart {
 }
 
 /**
- * The time of a side at the place where its line ends. Each side has a row of its own, so that two labels never overlap.
+ * The time of a side at the place where its line ends. Each side has a row of its own, so that labels never overlap.
  *
  * @param {Way} way
  * @param {number} seconds

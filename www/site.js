@@ -61,6 +61,5 @@ export async function showSite() {
 
 const NO_RANGES = "This server ignores Range requests: each load reads whole files, and starts over after a cut.";
 
-const NOT_ISOLATED = "This page is not cross-origin isolated, and works without: its workers share no memory. With the " +
-  "headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp, tensors can also be " +
-  "loaded into a SharedArrayBuffer, for runtimes with several threads.";
+const NOT_ISOLATED = "This page works without cross-origin isolation, whose headers add SharedArrayBuffer: " +
+  "Cross-Origin-Opener-Policy: same-origin, Cross-Origin-Embedder-Policy: require-corp.";

@@ -94,7 +94,8 @@ export class TensorTable {
   }
 
   /**
-   * Marks a tensor as loaded. Once every file was verified as a whole, one without a checksum of its own stays verified.
+   * Marks a tensor as loaded. Once every file was verified as a whole, a tensor without a checksum of its own stays
+   * verified.
    *
    * @param {string} name
    * @param {Verified} verified

@@ -49,7 +49,8 @@ async () => {
   }
 
   const lanes = new ranges.RangesChart(part("#ranges"));
-  for (const [files, size, seconds] of [[1, 1, 1e-5], [4, 23_456_789, 0.9], [12, 123_456_789_012, 43000], [3, 9e14, 7]]) {
+  const loads = [[1, 1, 1e-5], [4, 23_456_789, 0.9], [12, 123_456_789_012, 43000], [3, 9e14, 7]];
+  for (const [files, size, seconds] of loads) {
     const components = [{ storedByteLength: size }];
     const all = Array.from({ length: files }, (_, shard) => ({ name: "a", shard, components }));
     lanes.show(all);

@@ -14,7 +14,7 @@ const TOOLS: &str = "tests/package/package.json";
 const SERVERS: &str = "tests/package/servers/package.json";
 
 /// Pinned packages, and the document that states their version, after this text.
-const PINS: [(&str, &str, &str, &str); 29] = [
+const PINS: [(&str, &str, &str, &str); 30] = [
     (RUNTIMES, "onnxruntime-web", INDEX, "onnxruntime-web "),
     (RUNTIMES, "onnxruntime-web", "docs/onnxruntime.md", "ONNX Runtime Web "),
     (RUNTIMES, "onnxruntime-web", "docs/service-worker.md", "ONNX Runtime Web "),
@@ -33,6 +33,7 @@ const PINS: [(&str, &str, &str, &str); 29] = [
     (TOOLS, "vite5", INDEX, "| nothing | "),
     (TOOLS, "vite", INDEX, ", "),
     (TOOLS, "vite7", INDEX, ", "),
+    ("tests/package/vite8/package.json", "vite", INDEX, ", "),
     (TOOLS, "webpack", INDEX, "| nothing | "),
     (TOOLS, "esbuild", INDEX, "or `init` | "),
     (TOOLS, "rollup", INDEX, "or a plugin | "),

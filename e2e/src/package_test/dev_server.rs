@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use xtask::npm;
+use xtask::project::Project;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// The folders of the versions of Vite.
-pub(super) const VITES: [&str; 3] = ["vite5", "vite", "vite7"];
+/// The folders of the versions of Vite among the tools.
+const VITES: [&str; 3] = ["vite5", "vite", "vite7"];
 
 pub(super) struct DevServer {
     port: u16,
@@ -22,17 +23,24 @@ pub(super) struct DevServer {
     log: PathBuf,
 }
 
+/// The folders of all versions of Vite, the latest last.
+pub(crate) fn vites(project: &Project, tools: &Path) -> Result<Vec<PathBuf>> {
+    let pins = ["package.json", "package-lock.json", ".npmrc"];
+    let latest = npm::installed(project, "Vite 8", "tests/package/vite8", &pins)?.join("vite");
+    Ok(VITES.map(|name| tools.join(name)).into_iter().chain([latest]).collect())
+}
+
 impl DevServer {
-    /// Starts the development server of this version of Vite, the name of the tool's folder, with these options.
-    pub(super) fn vite(app: &Path, tools: &Path, vite: &str, options: &[&str]) -> Result<Self> {
+    /// Starts the development server of the version of Vite in this folder, with these options.
+    pub(super) fn vite(app: &Path, vite: &Path, options: &[&str]) -> Result<Self> {
         // Every version keeps the dependencies that it has changed in the same folder.
         let changed = app.join("node_modules/.vite");
         if changed.exists() {
             fs::remove_dir_all(changed)?;
         }
-        let mut command = npm::tool(tools, &format!("{vite}/bin/vite.js"));
+        let mut command = npm::tool(vite, "bin/vite.js");
         command.arg("app").args(options).args(["--host", "127.0.0.1", "--strictPort", "--port"]);
-        Self::start(command, app, vite, |port| port.to_string())
+        Self::start(command, app, "vite", |port| port.to_string())
     }
 
     /// Starts a server with this command in the folder of the app. The last argument is made of the port.

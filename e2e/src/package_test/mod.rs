@@ -2,7 +2,7 @@
 
 mod bundlers;
 mod contexts;
-mod dev_server;
+pub(crate) mod dev_server;
 mod extension;
 mod next;
 mod pages;
@@ -92,7 +92,7 @@ pub fn run(project: &Project, only: Option<Part>) -> Result<()> {
             Part::Workers => contexts::load_in_workers(project, app, &sample),
             Part::Restricted => restricted::load_where_not_all_is_allowed(project, app, &sample),
             Part::Extension => extension::load_in_extension(project, app, &sample),
-            Part::DevServers => pages::load_in_dev_servers(app, &tools, &sample),
+            Part::DevServers => pages::load_in_dev_servers(project, app, &tools, &sample),
             Part::Next => next::load_in_next(project, &installed, &sample),
             Part::Workerd => workerd::load_in_workerd(project, app, &tools, &sample),
             Part::Servers => servers::load_without_a_page(project, app, &model::ready(project)?),

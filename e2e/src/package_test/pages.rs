@@ -38,16 +38,17 @@ pub(super) fn load_everywhere(project: &Project, app: &Path, sample: &Sample) ->
 
 /// Some of these servers move the scripts of dependencies away from their other files. Only a folder for them that the
 /// app has chosen needs a configuration.
-pub(super) fn load_in_dev_servers(app: &Path, tools: &Path, sample: &Sample) -> Result<()> {
+pub(super) fn load_in_dev_servers(project: &Project, app: &Path, tools: &Path, sample: &Sample) -> Result<()> {
     let mut browser = Chromium::launch()?;
-    for vite in dev_server::VITES {
-        let server = DevServer::vite(app, tools, vite, &[])?;
+    for vite in dev_server::vites(project, tools)? {
+        let name = vite.display();
+        let server = DevServer::vite(app, &vite, &[])?;
         check_page(&mut browser, &server.url(), sample)
-            .with_context(|| format!("in the development server of {vite}"))?;
+            .with_context(|| format!("in the development server of {name}"))?;
         drop(server);
-        let server = DevServer::vite(app, tools, vite, &["--config", "vite.config.js"])?;
+        let server = DevServer::vite(app, &vite, &["--config", "vite.config.js"])?;
         check_page(&mut browser, &server.url(), sample)
-            .with_context(|| format!("in the development server of {vite} with a configuration"))?;
+            .with_context(|| format!("in the development server of {name} with a configuration"))?;
     }
     Ok(())
 }

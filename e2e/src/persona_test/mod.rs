@@ -70,7 +70,6 @@ pub fn run(project: &Project) -> Result<()> {
     for (name, follow) in PERSONAS.into_iter().filter(|(name, _)| cases::is_wanted(name)) {
         timed(name, || follow(&world).with_context(|| format!("as {name}")))?;
     }
-    println!("{} personas saw their results", PERSONAS.len());
     Ok(())
 }
 

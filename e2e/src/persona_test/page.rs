@@ -2,13 +2,14 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use weightstream_cli::serve::Server;
 use xtask::{command, npm};
 
 use super::{INSTALL_LIMIT, World};
 use crate::chromium::Chromium;
+use crate::package_test::dev_server::vites;
 use crate::page::SOON;
 
 /// Keeps what the code prints.
@@ -21,9 +22,11 @@ pub(super) fn follows_the_readme(world: &World<'_>) -> Result<()> {
     let app = folder.path();
     world.install(app)?;
     fs::write(app.join("main.js"), world.code("README.md", "js", "for await")?)?;
-    let html = format!("<!doctype html><script>{KEEP}</script><script type=\"module\" src=\"main.js\"></script>");
+    let scripts = format!("<script>{KEEP}</script><script type=\"module\" src=\"main.js\"></script>");
+    let html = format!("<!doctype html><link rel=\"icon\" href=\"data:,\">{scripts}");
     fs::write(app.join("index.html"), html)?;
-    let mut vite = world.at_home(npm::tool(&world.tools, "vite/bin/vite.js"), app);
+    let vite = vites(world.project, &world.tools)?.pop().context("there is no Vite")?;
+    let mut vite = world.at_home(npm::tool(&vite, "bin/vite.js"), app);
     command::quiet(vite.arg("build"), INSTALL_LIMIT)?;
 
     let server = Server::new().mount("/", app.join("dist")).bind("127.0.0.1:0")?.spawn();

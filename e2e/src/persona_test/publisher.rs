@@ -15,7 +15,7 @@ use super::World;
 pub(super) fn follows_the_readme(world: &World<'_>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let files = folder.path();
-    let program = workspace::build(world.project, "weightstream-cli")?;
+    let program = workspace::build(world.project, "weightstream")?;
     let weightstream = |arguments: &str| {
         let mut command = world.command(&program, files);
         command.args(arguments.split_whitespace());

@@ -19,7 +19,7 @@ pub(super) fn follows_the_readme(world: &World<'_>) -> Result<()> {
     fs::write(app.join("src/main.rs"), world.code("README.md", "rust,no_run", "blocking::Model")?)?;
     fs::copy(world.models.path().join("model.safetensors"), app.join("model.safetensors"))?;
     let mut run = world.command("cargo", app);
-    run.args(["run", "--quiet", "--offline"]).env("CARGO_TARGET_DIR", world.project.target.join("personas"));
+    run.args(["run", "--quiet", "--offline"]).env("CARGO_TARGET_DIR", &world.project.target);
     let printed = command::output(&mut run)?;
     ensure!(printed.contains("encoder.bias F32 [512]"), "the app prints {printed}");
     ensure!(printed.contains("-0.5"), "the app prints no elements: {printed}");

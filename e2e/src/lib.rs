@@ -50,6 +50,7 @@ pub mod rust_app_test;
 pub mod screenshot;
 pub mod signature_test;
 pub mod similarity_test;
+pub mod site_test;
 pub mod store_test;
 pub mod targets;
 pub mod timed;

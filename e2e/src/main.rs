@@ -12,7 +12,7 @@ use e2e::devtools::Area;
 use e2e::{
     bridge_test, cache_test, cases, chaos, crash_test, docs_test, examples_test, failures, file_test, formats,
     headless, hub_test, interop, nginx_test, package_test, page, page_test, parity, persona_test, publish_check_test,
-    runtime_test, rust_app_test, screenshot, signature_test, store_test, trap_test, worker_test,
+    runtime_test, rust_app_test, screenshot, signature_test, site_test, store_test, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -107,6 +107,8 @@ enum Task {
     },
     /// Sign and verify models with the reference implementation, and load them in three browsers.
     Signatures,
+    /// Test the documentation site.
+    Site,
     /// Publish a model in emulators of S3, Google Cloud Storage and Azure, and on a web server.
     Stores,
     /// Test network traps in three browsers.
@@ -166,6 +168,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
             screenshot::take(project, window, scheme, area, &out)
         }
         Task::Signatures => signature_test::run(project),
+        Task::Site => site_test::run(project),
         Task::Stores => store_test::run(project),
         Task::Traps => trap_test::run(project),
         Task::Workers => worker_test::run(project),

@@ -125,11 +125,14 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// Presses and releases a key: `Enter` or `Tab`.
+    /// Presses and releases a key: `Enter`, `Escape`, `Tab`, or one that writes a character.
     pub fn press(&mut self, key: &str) -> Result<()> {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
             "Tab" => (9, ""),
+            "Escape" => (27, ""),
+            // Pages do not depend on the codes of these.
+            _ if key.chars().count() == 1 => (0, key),
             _ => bail!("the key {key} is not known"),
         };
         for kind in ["keyDown", "keyUp"] {

@@ -15,6 +15,7 @@ pub mod command;
 pub mod cpu_time;
 pub mod demo;
 pub mod demo_folder;
+pub mod docs_site;
 pub mod environment;
 pub mod expected;
 pub mod fuzz;
@@ -44,6 +45,7 @@ pub mod reference;
 pub mod release;
 #[cfg(test)]
 pub mod repeated;
+pub mod rustdoc;
 pub mod scripts;
 pub mod setup;
 pub mod sizes;

@@ -21,7 +21,8 @@ pub fn check(root: &Path, documents: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn is_absolute(target: &str) -> bool {
+/// Whether a link leads to another site.
+pub fn is_absolute(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
@@ -40,7 +41,7 @@ fn resolve(root: &Path, document: &str, target: &str) -> Result<()> {
 }
 
 /// `path` relative to `folder`; `None` if it leaves the root.
-fn joined(folder: &Path, path: &str) -> Option<String> {
+pub fn joined(folder: &Path, path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for component in folder.join(path).components() {
         match component {
@@ -54,7 +55,7 @@ fn joined(folder: &Path, path: &str) -> Option<String> {
 }
 
 /// The targets of links and images: `[text](target)`, `[name]: target`, and HTML `src` and `href` attributes.
-fn targets(text: &str) -> impl Iterator<Item = &str> {
+pub fn targets(text: &str) -> impl Iterator<Item = &str> {
     prose(text).flat_map(|line| {
         let definition = line.trim_start().strip_prefix('[').and_then(|rest| Some(rest.split_once("]: ")?.1));
         let inline = without_code(line).flat_map(|part| part.split("](").skip(1).map(until(&[')', ' '])));

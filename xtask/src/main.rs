@@ -9,7 +9,9 @@ use anyhow::Result;
 use clap::{Args, Parser};
 use xtask::project::Project;
 use xtask::suite::Extent;
-use xtask::{api, demo, demo_folder, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace};
+use xtask::{
+    api, demo, demo_folder, docs_site, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace,
+};
 
 /// The tasks of the weightstream project.
 #[derive(Parser)]
@@ -32,6 +34,15 @@ enum Task {
         /// Write the page with a small model to this folder, for any web server, and exit.
         #[arg(long, value_name = "FOLDER", conflicts_with_all = ["headless", "port"])]
         out: Option<PathBuf>,
+    },
+    /// Build the documentation site: the documents with a search, both API references, and live examples.
+    Docs {
+        /// Write the site to this folder instead of docs-site in the target folder.
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+        /// Serve the site and print its URL to standard output.
+        #[arg(long)]
+        serve: bool,
     },
     /// Compare with the formats' own tools: weightstream and the tools must read each other's files.
     #[command(disable_help_flag = true)]
@@ -96,6 +107,8 @@ fn run(task: Task, root: PathBuf) -> Result<()> {
         Task::Demo { headless: true, .. } => end_to_end(&project, "headless", &[]),
         Task::Demo { out: Some(folder), .. } => demo_folder::write(&project, &folder),
         Task::Demo { headless: false, port, out: None } => demo::run(&project, port),
+        Task::Docs { out, serve: true } => docs_site::serve(&docs_site::build(&project, out)?),
+        Task::Docs { out, serve: false } => docs_site::build(&project, out).map(drop),
         Task::Interop(forwarded) => end_to_end(&project, "interop", &forwarded.arguments),
         Task::Bench(forwarded) => workspace::run(&project, "browser-benchmarks", &forwarded.arguments),
         Task::Chaos(forwarded) => end_to_end(&project, "chaos", &forwarded.arguments),

@@ -71,6 +71,12 @@ pub fn published(project: &Project) -> Result<Vec<String>> {
     Ok(crates(project)?.into_iter().map(|package| package.name).collect())
 }
 
+/// The names and descriptions of the crates that are published.
+pub fn described(project: &Project) -> Result<Vec<(String, String)>> {
+    let description = |fields: &Value| fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(crates(project)?.into_iter().map(|package| (package.name, description(&package.fields))).collect())
+}
+
 /// A crate of the workspace that is published.
 struct Published {
     name: String,

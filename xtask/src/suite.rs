@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    api, bridges, browser, cargo_tools, command, cpu_time, msrv, package, parallel, reference, release, scripts, setup,
-    types, wasm_target, workspace,
+    api, bridges, browser, cargo_tools, command, cpu_time, msrv, package, parallel, reference, release, rustdoc,
+    scripts, setup, types, wasm_target, workspace,
 };
 
 /// Ten seconds, enough to detect frequent failures.
@@ -47,7 +47,7 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 17] = [
+const PARALLEL_STEPS: [Step; 18] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "package",
@@ -98,6 +98,11 @@ const PARALLEL_STEPS: [Step; 17] = [
         run: |project| end_to_end(project, &["docs"]),
     },
     Step {
+        name: "site",
+        description: "the documentation site has no dead links, is accessible, and its examples run",
+        run: |project| end_to_end(project, &["site"]),
+    },
+    Step {
         name: "standards",
         description: "fetch and Blobs of the package behave like those of the platform",
         run: standards,
@@ -107,7 +112,7 @@ const PARALLEL_STEPS: [Step; 17] = [
     Step {
         name: "reference",
         description: "the reference of the JavaScript API builds without warnings",
-        run: reference::build,
+        run: |project| reference::build(project).map(drop),
     },
     Step {
         name: "chaos",
@@ -402,8 +407,8 @@ fn standards(project: &Project) -> Result<()> {
 }
 
 fn documentation(project: &Project) -> Result<()> {
-    let mut cargo = cargo(project);
-    command::run(cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    rustdoc::published(project)?;
+    rustdoc::internal(project)
 }
 
 fn browser_tests(project: &Project) -> Result<()> {

@@ -9,6 +9,9 @@ const UNCHECKED: [&str; 4] = ["json", "rust,no_run", "sh", "text"];
 /// Marks an example that needs a runtime or a context that the test does not have. Its types are checked.
 const NO_RUN: &str = "no_run";
 
+/// Marks an example that the documentation site also runs in the page.
+const LIVE: &str = "live";
+
 /// A fenced code block.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Fence {
@@ -77,6 +80,7 @@ pub(crate) fn fences(page: &str, text: &str) -> Result<Vec<Fence>> {
 fn kind(info: &str) -> Result<Kind> {
     match info.split_once(' ') {
         None if info == "js" => Ok(Kind::Script { is_run: true }),
+        Some(("js", LIVE)) => Ok(Kind::Script { is_run: true }),
         Some(("js", NO_RUN)) => Ok(Kind::Script { is_run: false }),
         Some((_, path)) => Ok(Kind::Copy(path.to_owned())),
         None if UNCHECKED.contains(&info) => Ok(Kind::Unchecked),
@@ -152,6 +156,7 @@ mod tests {
     fn every_block_is_run_compared_or_of_a_known_language() {
         let kinds: Vec<_> = fences("a.md", PAGE).unwrap().into_iter().map(|fence| fence.kind).collect();
         assert_eq!(kinds[2..], [Kind::Unchecked, Kind::Script { is_run: false }, Kind::Copy("app/x.html".to_owned()),]);
+        assert_eq!(fences("a.md", "```js live\n```\n").unwrap()[0].kind, Kind::Script { is_run: true });
         assert!(fences("a.md", "```html\n```\n").unwrap_err().chain().any(|error| error.to_string() == "a.md:1"));
     }
 

@@ -70,6 +70,7 @@ pub(super) fn write(folder: &Path, fixtures: &Path) -> Result<()> {
     }
     sign(folder, &source)?;
     fs::copy(fixtures.join("dense/sparse.zt"), ready(folder, "sites/example.org/sparse.zt")?)?;
+    fs::copy(fixtures.join("ztensor/zt123_zstd_sha.zt"), ready(folder, "model/net.zt")?)?; // of the live examples
     Ok(())
 }
 

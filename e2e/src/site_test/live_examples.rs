@@ -39,7 +39,7 @@ pub(super) fn run_when_edited(page: &mut Page, site: &Site) -> Result<()> {
         (
             "import { StreamingLoader } from 'weightstream'; await StreamingLoader.open(new ArrayBuffer(4));",
             "failed",
-            "FORMAT: ",
+            "TRUNCATED: ",
         ),
         ("", "done", "The example ended without output."),
     ] {

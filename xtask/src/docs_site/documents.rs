@@ -93,9 +93,9 @@ impl Documents {
     /// Writes the documents to a folder, and copies other files from the repository.
     pub(super) fn write(&self, root: &Path, folder: &Path) -> Result<()> {
         for (path, text) in &self.texts {
-            let copy = folder.join(path);
+            let copy = folder.join(on_site(path));
             fs::create_dir_all(copy.with_file_name(""))?;
-            fs::write(copy, self.with_titles(path, text)?)?;
+            fs::write(copy, self.with_links_of_the_site(path, text)?)?;
         }
         for (path, copy) in &self.files {
             super::copy(&root.join(path), &folder.join(copy))?;
@@ -103,8 +103,9 @@ impl Documents {
         Ok(())
     }
 
-    /// The text of a document with the titles of others in place of their file names: `[Caching](caching.md)`.
-    fn with_titles(&self, path: &str, text: &str) -> Result<String> {
+    /// The text of a document with the titles of others in place of their file names, such as `[Caching](caching.md)`,
+    /// and links to where the site has them.
+    fn with_links_of_the_site(&self, path: &str, text: &str) -> Result<String> {
         let mut titled = text.to_owned();
         for target in links::targets(text).collect::<BTreeSet<_>>() {
             let Some(linked) = linked_file(path, target)?.filter(|linked| self.texts.contains_key(linked)) else {
@@ -112,8 +113,17 @@ impl Documents {
             };
             let name = target.split('#').next().unwrap_or(target);
             titled = titled.replace(&format!("[{name}]({target})"), &format!("[{}]({target})", self.title(&linked)?));
+            titled = relinked(&titled, target, &target.replacen(name, &on_site(name), 1));
         }
         Ok(titled)
+    }
+}
+
+/// The path of a document on the site. A `README.md` is the page of its folder.
+pub(super) fn on_site(path: &str) -> String {
+    match path.strip_suffix("README.md") {
+        Some(folder) => format!("{folder}index.md"),
+        None => path.to_owned(),
     }
 }
 
@@ -179,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn links_have_titles_in_place_of_file_names() {
-        let root = repository("# Home\n[docs/rust.md](docs/rust.md) and [the errors](docs/rust.md#e)");
+    fn links_have_titles_and_lead_to_the_pages_of_folders() {
+        let root = repository("# Home\n[docs/rust.md](docs/rust.md) and [all](docs/README.md#e)");
         let documents = Documents::collect(root.path(), "").unwrap();
         let site = tempfile::tempdir().unwrap();
         documents.write(root.path(), site.path()).unwrap();
-        let home = fs::read_to_string(site.path().join(HOME)).unwrap();
-        assert_eq!(home, "# Home\n[Rust](docs/rust.md) and [the errors](docs/rust.md#e)");
+        let home = fs::read_to_string(site.path().join("index.md")).unwrap();
+        assert_eq!(home, "# Home\n[Rust](docs/rust.md) and [all](docs/index.md#e)");
     }
 
     #[test]

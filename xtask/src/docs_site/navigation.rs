@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 
-use super::documents::{CONTRIBUTING, Documents, HOME, INDEX};
+use super::documents::{CONTRIBUTING, Documents, HOME, INDEX, on_site};
 
 /// The part of the index that also has the references of both APIs, at its start.
 const PART_WITH_REFERENCES: &str = "Look up";
@@ -53,7 +53,7 @@ impl Navigation<'_> {
         if !self.seen.insert(path.to_owned()) {
             return Ok(());
         }
-        self.summary.push_str(&format!("{bullet}[{}]({path})\n", self.documents.title(path)?));
+        self.summary.push_str(&format!("{bullet}[{}]({})\n", self.documents.title(path)?, on_site(path)));
         let folder = format!("{}/", path.trim_end_matches(".md"));
         for below in self.documents.linked_from(path, self.documents.text(path)?)? {
             if below.starts_with(&folder) {
@@ -75,7 +75,7 @@ mod tests {
         documents.add("api.md", "# API reference".to_owned());
         let summary = summary(&documents, "api.md").unwrap();
         for path in documents.paths() {
-            assert_eq!(summary.matches(&format!("]({path})")).count(), 1, "{path}\n{summary}");
+            assert_eq!(summary.matches(&format!("]({})", on_site(path))).count(), 1, "{path}\n{summary}");
         }
         let parts: Vec<_> = summary.lines().filter_map(|line| line.strip_prefix("# ")).collect();
         assert_eq!(parts, ["Summary", "Learn", "Do", "Look up", "Runtimes", "Contribute"]);

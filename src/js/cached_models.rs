@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
-/// An array of `ModelFiles`, by their names in the cache. Nothing is requested from servers, and no file counts as used.
+/// An array of `ModelFiles`, by their names in the cache. Requests nothing from servers, and no file counts as used.
 pub(super) async fn list() -> Result<JsValue, JsValue> {
     deferred::load(Code::Extras).await.map_err(failure)?; // for `finder`
     let all = Array::new();

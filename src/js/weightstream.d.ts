@@ -749,9 +749,9 @@ export interface LoadTensorOptions {
   layout?: "dense" | undefined;
   /**
    * Called with the decoded bytes of the tensor in order, in chunks of 1 MiB, while they arrive over one connection. If
-   * it returns a promise, the next chunk waits for it; if it throws or rejects, so does the load. The digest of a tensor
-   * is compared before its last chunk is passed, so the chunks before that are not verified yet. Only for dense tensors
-   * of one component, and not together with `as`, `into`, `layout` or `device`. Default: none.
+   * it returns a promise, the next chunk waits for it; if it throws or rejects, so does the load. The digest of the
+   * tensor is compared before its last chunk is passed, so the chunks before that are not verified yet. Only for dense
+   * tensors of one component, and not together with `as`, `into`, `layout` or `device`. Default: none.
    */
   onChunk?: ((chunk: TensorChunk) => void | PromiseLike<void>) | undefined;
 }
@@ -1132,8 +1132,8 @@ export interface CachedFile {
 }
 
 /**
- * Lists the cached files of this origin, those of a model one after the other. The list is empty if the browser has no storage for them. Rejects with `IO` if
- * the storage fails.
+ * Lists the cached files of this origin, those of a model one after the other. The list is empty if the
+ * browser has no storage for them. Rejects with `IO` if the storage fails.
  */
 export function listCached(): Promise<readonly CachedFile[]>;
 
@@ -1157,8 +1157,8 @@ export interface CachedModel {
 /**
  * Lists the cached files of this origin by model. A file that belongs to no other, such as a tokenizer, is a model of
  * one file. Reads the cached manifests, ONNX graphs and names of split GGUF files, and requests nothing from servers.
- * Files whose names come from `cacheKey`, and those that `partUrl` has moved, are listed as models of their own. Rejects
- * with `IO` if the storage fails.
+ * Files whose names come from `cacheKey`, and those that `partUrl` has moved, are listed as models of their own.
+ * Rejects with `IO` if the storage fails.
  */
 export function cachedModels(): Promise<readonly CachedModel[]>;
 /** Resolves to the number of bytes that all cached files occupy on the disk. Rejects with `IO` if the storage fails. */

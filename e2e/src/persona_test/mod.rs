@@ -2,9 +2,9 @@
 //! publishes a model, one with a server, and one who writes Rust. Each starts in an empty folder with an empty home
 //! folder, takes the commands and the code from README.md and docs/, and must see the result.
 //!
-//! What differs from the letter: the package and the crates are not published yet, so that `npm install` gets the packed
-//! package and `cargo add` the path of the repository; the URL of the model is that of a server of the test; and tools
-//! of other projects (Vite, TypeScript, Deno, Bun) are those that the repository pins.
+//! What differs from the letter: the package and the crates are not published yet, so that `npm install` gets the
+//! packed package and `cargo add` the path of the repository; the URL of the model is that of a server of the test; and
+//! tools of other projects (Vite, TypeScript, Deno, Bun) are those that the repository pins.
 
 mod page;
 mod publisher;

@@ -36,8 +36,10 @@ export function groupByModel(files, found) {
     for (const name of [...parts, ...others]) modelOfFile.set(name, modelOfFile.get(name) ?? url);
   }
   /** @param {Set<string>} names */
-  const filesOf = (names) =>
-    [...names].flatMap((name) => byName.get(name) ?? []).map((file) => ({ ...file, model: modelOfFile.get(file.url) ?? file.url }));
+  const filesOf = (names) => {
+    const files = [...names].flatMap((name) => byName.get(name) ?? []);
+    return files.map((file) => ({ ...file, model: modelOfFile.get(file.url) ?? file.url }));
+  };
   const models = Array.from(groups, ([url, { parts, others }]) => modelOf(url, parts, filesOf(parts), filesOf(others)));
   return models.filter(({ files }) => files.length > 0);
 }
@@ -69,11 +71,12 @@ function modelOf(url, parts, cached, others) {
     if (byteLength !== undefined) lengths.set(url, byteLength);
   }
   const files = [...cached, ...others];
+  const byteLength = [...lengths.values()].reduce((sum, length) => sum + length, 0);
   return {
     url,
     files,
     cachedBytes: files.reduce((sum, { cachedBytes }) => sum + cachedBytes, 0),
-    byteLength: lengths.size === parts.size ? [...lengths.values()].reduce((sum, length) => sum + length, 0) : undefined,
+    byteLength: lengths.size === parts.size ? byteLength : undefined,
     lastUsed: new Date(Math.max(...files.map(({ lastUsed }) => lastUsed.getTime()))),
   };
 }

@@ -7,11 +7,13 @@ const names = (models) => models.map(({ url, files }) => [url, ...files.map(({ u
 
 test("a file of no other model is a model itself", () => {
   const [model] = groupByModel([file("a", 7)], []);
-  assert.deepEqual(model, { url: "a", files: [{ ...file("a", 7), model: "a" }], cachedBytes: 10, byteLength: 9, lastUsed: new Date(7) });
+  const files = [{ ...file("a", 7), model: "a" }];
+  assert.deepEqual(model, { url: "a", files, cachedBytes: 10, byteLength: 9, lastUsed: new Date(7) });
 });
 
 test("a manifest and its parts are one model, with those that only updates need", () => {
-  const models = groupByModel([file("2"), file("d", 9), file("m"), file("x"), file("1")], [["m", ["1", "2"], ["d", "e"]]]);
+  const files = [file("2"), file("d", 9), file("m"), file("x"), file("1")];
+  const models = groupByModel(files, [["m", ["1", "2"], ["d", "e"]]]);
   assert.deepEqual(names(models), [["m", "m", "1", "2", "d"], ["x", "x"]]);
   assert.equal(models[0].cachedBytes, 40);
   assert.equal(models[0].byteLength, 27);

@@ -80,7 +80,7 @@ fn serves_the_folder(serve: &mut Command) -> Result<()> {
         let mut line = String::new();
         output.read_line(&mut line)?;
         let url = line.split_whitespace().find(|word| word.starts_with("http://")).context(line.clone())?;
-        let file = Model::open(&format!("{}/model.safetensors", url.trim_end_matches('/')))?;
+        let file = Model::open(format!("{}/model.safetensors", url.trim_end_matches('/')))?;
         ensure!(file.tensors().len() == 5, "the served model has {} tensors", file.tensors().len());
         Ok(())
     })();

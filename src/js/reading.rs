@@ -75,6 +75,15 @@ impl<R: 'static> Reading<R> {
         })
     }
 
+    /// Calls `look` with the reader, if it is neither at work nor stopped.
+    pub(super) fn with(&self, look: impl FnOnce(&R)) {
+        if let Some(reader) = self.reader.try_lock()
+            && let Some(reader) = reader.as_ref()
+        {
+            look(reader);
+        }
+    }
+
     /// Stops the request.
     pub(super) fn cancel(&self) {
         self.cancelled.close();

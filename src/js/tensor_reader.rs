@@ -11,6 +11,7 @@ use super::tensor::array_class;
 use super::value;
 use crate::deferred::Code;
 use crate::error::Result;
+use crate::index::Tensor;
 use crate::loader::{BegunTensor, Loader, Order, TensorReader};
 use crate::progress::{BytesArrived, Progress};
 use crate::source::Buffer;
@@ -30,6 +31,8 @@ struct Pieces {
     /// The last piece, which the next one overwrites.
     buffer: Option<JsBuffer>,
     current: Option<Current>,
+    /// Whether only rows are read.
+    has_rows: bool,
     reporter: Rc<ProgressReporter>,
 }
 
@@ -78,12 +81,13 @@ async fn opened(
     close_signal: CloseSignal,
     reporter: Rc<ProgressReporter>,
 ) -> std::result::Result<JsValue, JsValue> {
+    let has_rows = rows.is_some();
     let opening = async {
         let loader = loader.ok_or_else(cancel::closed_error)?;
         reporter.check(loader.read_tensors_by(names, rows, order).await)
     };
     let reader = cancel::run_until_stopped(signal.clone(), &close_signal, opening).await?;
-    let pieces = Pieces { reader, buffer: None, current: None, reporter };
+    let pieces = Pieces { reader, buffer: None, current: None, has_rows, reporter };
     Ok(JsTensorReader(Reading::new(pieces, signal, close_signal, cancel::closed_error)).into())
 }
 
@@ -106,9 +110,21 @@ impl JsTensorReader {
         })
     }
 
-    /// Resolves to the algorithm that the tensor was verified with, once all its bytes were read; else to `null`.
+    /// Resolves to the algorithm that the tensor was verified with, once all its bytes were read; else to `null`. For
+    /// the last tensor, this is the end of the operation.
     pub fn verified(&self) -> Promise {
-        self.0.run(async move |pieces| Ok(pieces.reader.verified().map_or(JsValue::NULL, JsValue::from)))
+        self.0.run(async move |pieces| {
+            if pieces.reader.waiting().next().is_none() {
+                pieces.reporter.finish(None);
+            }
+            Ok(pieces.reader.verified().map_or(JsValue::NULL, JsValue::from))
+        })
+    }
+
+    /// Stops the request, because the caller cannot use its bytes.
+    pub fn fail(&self) {
+        self.0.with(|pieces| pieces.reporter.fail());
+        self.0.cancel();
     }
 
     /// Stops the request.
@@ -119,12 +135,19 @@ impl JsTensorReader {
 
 impl Pieces {
     async fn next(&mut self) -> Result<JsValue> {
-        if self.current.is_none() {
-            let waiting = self.reader.waiting().flat_map(|tensor| &tensor.components);
-            self.reporter.expects(waiting.map(|component| component.range.end - component.range.start).sum());
-        }
-        let Some(begun) = self.reader.next().await? else { return Ok(JsValue::UNDEFINED) };
+        let is_first = self.current.is_none();
+        let all_bytes = self.reader.waiting().map(stored_bytes).sum();
+        let Some(begun) = self.reader.next().await? else {
+            self.reporter.finish(None);
+            return Ok(JsValue::UNDEFINED);
+        };
         let BegunTensor { tensor, shape, byte_length, stored } = begun;
+        // Without rows, what is read may be longer: whole pages with padding.
+        let start = stored.start;
+        let stored = if self.has_rows { stored } else { start..start + stored_bytes(&tensor) };
+        if is_first {
+            self.reporter.expects(if self.has_rows { stored.end - stored.start } else { all_bytes });
+        }
         let role = tensor.components.first().map_or(JsValue::UNDEFINED, |component| (&*component.role).into());
         let head = value::object([
             ("name", tensor.name.as_str().into()),
@@ -157,15 +180,16 @@ impl Pieces {
         let from = current.stored_bytes();
         current.read_bytes += count;
         let range = from..current.stored_bytes();
-        let is_read = current.read_bytes >= current.byte_length;
         let (shard, tensor) = (current.shard, Some(current.name.as_str()));
         if !range.is_empty() {
             self.reporter.arrived(BytesArrived { shard, range, connection: 0, tensor });
         }
-        if is_read && self.reader.waiting().next().is_none() {
-            self.reporter.finish(None);
-        }
     }
+}
+
+/// The number of stored bytes of a tensor.
+fn stored_bytes(tensor: &Tensor) -> u64 {
+    tensor.components.iter().map(|component| component.range.end - component.range.start).sum()
 }
 
 impl Current {

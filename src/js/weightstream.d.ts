@@ -750,8 +750,8 @@ export interface LoadTensorOptions {
   /**
    * Called with the decoded bytes of the tensor in order, in chunks of 1 MiB, while they arrive over one connection. If
    * it returns a promise, the next chunk waits for it; if it throws or rejects, so does the load. The digest of the
-   * tensor is compared before its last chunk is passed, so the chunks before that are not verified yet. Only for dense
-   * tensors of one component, and not together with `as`, `into`, `layout` or `device`. Default: none.
+   * tensor is compared before its last chunk is passed, so the chunks before that are not verified yet; nor are `rows`.
+   * Only for dense tensors of one component, and not together with `as`, `into`, `layout` or `device`. Default: none.
    */
   onChunk?: ((chunk: TensorChunk) => void | PromiseLike<void>) | undefined;
 }
@@ -760,7 +760,7 @@ export interface LoadTensorOptions {
 export interface TensorChunk {
   /** The position of the first byte in the tensor, or in its loaded rows. */
   readonly offset: number;
-  /** The bytes, in the memory that `data` of the loaded tensor will have. */
+  /** The bytes, in the memory that `data` of the loaded tensor will have: do not change or transfer them. */
   readonly bytes: OwnBytes;
 }
 
@@ -1133,7 +1133,7 @@ export interface CachedFile {
 
 /**
  * Lists the cached files of this origin, those of a model one after the other. The list is empty if the
- * browser has no storage for them. Rejects with `IO` if the storage fails.
+ * browser has no storage for them. Rejects as {@link cachedModels} does.
  */
 export function listCached(): Promise<readonly CachedFile[]>;
 
@@ -1158,17 +1158,19 @@ export interface CachedModel {
  * Lists the cached files of this origin by model. A file that belongs to no other, such as a tokenizer, is a model of
  * one file. Reads the cached manifests, ONNX graphs and names of split GGUF files, and requests nothing from servers.
  * Files whose names come from `cacheKey`, and those that `partUrl` has moved, are listed as models of their own.
- * Rejects with `IO` if the storage fails.
+ * A file that a cached manifest names belongs to its model, also if it was opened by itself. Rejects with `IO` if the
+ * storage fails, and with `NETWORK` if the code for this, a file of the package, cannot be loaded.
  */
 export function cachedModels(): Promise<readonly CachedModel[]>;
 /** Resolves to the number of bytes that all cached files occupy on the disk. Rejects with `IO` if the storage fails. */
 export function cachedBytes(): Promise<number>;
 /**
  * Deletes a cached model with all of its files, for all credentials that they were loaded with, except files that other
- * cached models need as well. `model` is one of `cachedModels`, or the URL from which it was opened. The URL or the
- * `url` of any other file deletes that file. Rejects with `IO` if the storage fails.
+ * cached models name as well. `model` is one of `cachedModels`, or its URL. A file of `listCached`, or the URL of any
+ * other file, deletes that file. Rejects with `IO` if the storage fails. Rejects with `NETWORK` if the code that finds
+ * the files of a model cannot be loaded; then only the files that were passed are deleted.
  */
-export function deleteCached(model: CachedModel | string | URL): Promise<void>;
+export function deleteCached(model: CachedModel | CachedFile | string | URL): Promise<void>;
 /** Deletes all cached files of this origin. Rejects with `IO` if the storage fails. */
 export function clearCache(): Promise<void>;
 

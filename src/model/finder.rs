@@ -24,6 +24,10 @@ const MAX_NAMES: usize = 12;
 /// The length of the digest in the name of a published file: see `content_name` in `output::shards`.
 const DIGEST_DIGITS: usize = 16;
 
+/// The maximum length of a JSON document with any name that is taken for a manifest. Manifests of 10,000 tensors have
+/// about 1 MB.
+const MAX_UNNAMED_MANIFEST_BYTES: u64 = 2 << 20;
+
 /// What a file contains, as far as the caller says.
 #[derive(Debug)]
 pub enum Content {
@@ -82,14 +86,15 @@ pub(crate) fn numbered_set(name: &str) -> Option<Vec<String>> {
     Some((0..count).map(|number| stem(number) + extension).collect())
 }
 
-/// Whether the name of a file is one of those that may name other files of a model.
+/// Whether a file of this name and length may name other files of a model. Other JSON documents than manifests are
+/// recognized by their length, if they are large: a tokenizer takes longer to parse than a list of files is worth.
 #[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package lists cached models"))]
-pub(crate) fn may_name_files(name: &str) -> bool {
+pub(crate) fn may_name_files(name: &str, byte_length: u64) -> bool {
     match kind_of(name) {
         Some((names, Kind::Whole { may_name_files, .. })) => may_name_files || names.has_data_files,
         Some((_, Kind::Numbered { .. } | Kind::Named(_))) => false,
         Some((_, Kind::Manifest(_))) => true,
-        None => name.to_ascii_lowercase().ends_with(JSON),
+        None => name.to_ascii_lowercase().ends_with(JSON) && byte_length <= MAX_UNNAMED_MANIFEST_BYTES,
     }
 }
 
@@ -389,11 +394,12 @@ mod tests {
     #[test]
     fn says_which_files_may_name_others() {
         for name in ["x.safetensors.index.json", "x.json", "x.apr", "x.aeroset", "x.onnx", "X.ONNX"] {
-            assert!(may_name_files(name), "{name}");
+            assert!(may_name_files(name, 2 << 20), "{name}");
         }
         for name in ["x.safetensors", "x.gguf", "x-7d0f3c2a91b84e65.apr", "x-00001-of-00002.apr", "x.bin", ""] {
-            assert!(!may_name_files(name), "{name}");
+            assert!(!may_name_files(name, 0), "{name}");
         }
+        assert!(may_name_files("x.safetensors.index.json", u64::MAX) && !may_name_files("tokenizer.json", 3 << 20));
     }
 
     #[test]

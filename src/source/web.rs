@@ -136,15 +136,17 @@ impl WebSource {
         key_function.name(&source.cache_url())?;
         #[cfg(feature = "js")]
         if let Err(error) = load_cache_code().await {
-            report.note(&error);
+            report.note_missing_cache(&error);
             report.set_caching(false);
             return Ok(WebSource(Origin::Fetch(source)));
         }
         let observed = Rc::clone(&report);
         let option = option.with_observer(move |error| observed.note(error));
         let (cache, error) = option.open().boxed_local().await;
-        if let Some(error) = error {
-            report.note(&error);
+        match &error {
+            Some(error) if cache.is_none() => report.note_missing_cache(error),
+            Some(error) => report.note(error),
+            None => {}
         }
         report.set_caching(cache.is_some());
         Ok(WebSource(match cache {

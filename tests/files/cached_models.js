@@ -69,9 +69,25 @@ export async function deletesModels() {
   failures.same("the length while a file is missing", split.byteLength, undefined);
   await deleteCached(split);
   failures.same("a listed model", await cachedNames(), ["plain.gguf"]);
+  const [file] = await listCached();
+  await deleteCached({ ...file, url: "unknown" });
   await deleteCached("/nothing");
   failures.same("an unknown URL", (await listCached()).length, 1);
   await clearCache();
   failures.same("none", await cachedModels(), []);
+  return failures;
+}
+
+// The loader writes the URLs of the other parts with escapes.
+export async function partsWithOtherSpellings() {
+  const failures = new Failures();
+  await clearCache();
+  const own = (url, init) => fetch(String(url).replace(/a(\+|%2B)b-/, "model-"), init);
+  await load("/fixtures/gguf/split/a+b-00001-of-00003.gguf", { fetch: own });
+  const [model, ...others] = await cachedModels();
+  failures.same("one model of three files", [others.length, model.files.length, model.byteLength > 0], [0, 3, true]);
+  failures.same("the URL that was opened", nameOf(model), "a+b-00001-of-00003.gguf");
+  await deleteCached("/fixtures/gguf/split/a+b-00001-of-00003.gguf");
+  failures.same("all are deleted", await listCached(), []);
   return failures;
 }

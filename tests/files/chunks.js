@@ -1,5 +1,5 @@
 // `onChunk`: the bytes of a tensor while they arrive, and the progress of tensors that are read in pieces.
-import { Failures, RETRY, hex, serverOf } from "./common.js";
+import { Failures, RETRY, hex, serverOf, tick } from "./common.js";
 import { safetensors } from "./safetensors.js";
 
 const { StreamingLoader } = await import("/pkg/weightstream.js");
@@ -65,6 +65,8 @@ export async function chunksArriveBeforeTheTensor() {
   const rows = await collected(loader, "b", { rows: [5, 2_000_005] });
   const sizesOfRows = rows.chunks.map(({ offset, bytes }) => [offset, bytes.length]);
   failures.same("rows", sizesOfRows, [[0, 1048576], [1048576, 951424]]);
+  const { loaded, total } = events.at(-1);
+  failures.same("the progress of rows", [loaded, total], [2_000_000, 2_000_000]);
   failures.same("the first row", rows.chunks[0].bytes[0], tensor.data[5]);
   const empty = await collected(loader, "empty");
   failures.same("no bytes", [empty.chunks.length, empty.tensor.data.length], [0, 0]);
@@ -74,20 +76,46 @@ export async function chunksArriveBeforeTheTensor() {
 
 export async function chunksThatFail() {
   const failures = new Failures();
-  const events = [];
-  const { fetch, requests } = serverOf(MODEL, () => ({ delay: 2 }));
-  const onProgress = (event) => event.done && events.push(event.outcome);
-  const loader = await StreamingLoader.open("/m.safetensors", { fetch, cache: "none", retry: RETRY, onProgress });
-  const thrown = new Error("enough");
-  const onChunk = () => { throw thrown; };
-  const outcome = await loader.loadTensor("b", { onChunk }).catch((error) => error);
-  failures.same("what the callback throws", outcome === thrown, true);
-  failures.same("its request is stopped", requests.at(-1).isAborted, true);
-  const controller = new AbortController();
-  const stopped = loader.loadTensor("b", { signal: controller.signal, onChunk: () => controller.abort(thrown) });
-  failures.same("an abort", await stopped.catch((error) => error) === thrown, true);
-  failures.same("the progress", events, ["aborted", "aborted"]);
-  await failures.rejects("no such tensor", loader.loadTensor("x", { onChunk }), "NOT_FOUND");
+  for (const inWorker of [false, true]) {
+    const outcomes = [];
+    const onProgress = (event) => event.done && outcomes.push(event.outcome);
+    const url = "/rows/m.safetensors";
+    const loader = await StreamingLoader.open(url, { cache: "none", retry: RETRY, onProgress, inWorker });
+    const { name, byteLength } = (await loader.loadIndex()).reduce((a, b) => (a.byteLength > b.byteLength ? a : b));
+    const thrown = new Error("enough");
+    const outcomeOf = (onChunk, signal) => loader.loadTensor(name, { signal, onChunk }).catch((error) => error);
+    const onLast = (call) => ({ offset, bytes }) => offset + bytes.length === byteLength ? call() : undefined;
+    const fail = () => { throw thrown; };
+    failures.same("thrown", await outcomeOf(fail) === thrown, true);
+    failures.same("thrown on the last chunk", await outcomeOf(onLast(fail)) === thrown, true);
+    failures.same("rejected", await outcomeOf(async () => fail()) === thrown, true);
+    const transfer = ({ bytes }) => void structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+    failures.same("transferred", (await outcomeOf(transfer)).code, "INVALID_ARGUMENT");
+    await tick(); // for messages of the worker
+    failures.same("the progress", outcomes.splice(0), ["failed", "failed", "failed", "failed"]);
+    for (const wrap of [(call) => call, onLast]) {
+      const controller = new AbortController();
+      const abort = wrap(() => controller.abort(thrown));
+      failures.same("an abort in the call", await outcomeOf(abort, controller.signal) === thrown, true);
+    }
+    const controller = new AbortController();
+    const never = () => new Promise(() => {});
+    setTimeout(() => controller.abort(thrown), 50);
+    failures.same("an abort while it waits", await outcomeOf(never, controller.signal) === thrown, true);
+    await failures.rejects("no such tensor", loader.loadTensor("x", { onChunk: never }), "NOT_FOUND");
+    await tick();
+    failures.same("the progress of aborts", outcomes.splice(0), ["aborted", "aborted", "aborted", "failed"]);
+    setTimeout(() => loader.close(), 50);
+    failures.same("a close while it waits", (await outcomeOf(never)).code, "CLOSED");
+  }
+  return failures;
+}
+
+export async function refusesOtherOptions() {
+  const failures = new Failures();
+  const { fetch } = serverOf(MODEL);
+  const loader = await StreamingLoader.open("/m.safetensors", { fetch, cache: "none" });
+  const onChunk = () => {};
   for (const option of [{ as: "F32" }, { into: new ArrayBuffer(10) }, { layout: "dense" }]) {
     const [name] = Object.keys(option);
     await failures.rejects(name, loader.loadTensor("a", { ...option, onChunk }), "INVALID_ARGUMENT", `\`${name}\``);

@@ -17,7 +17,7 @@ export async function listCached() {
 /** @type {typeof Api.cachedModels} */
 export async function cachedModels() {
   const files = await listFiles();
-  return groupByModel(files, await settle(() => cacheModels()));
+  return files.length === 0 ? [] : groupByModel(files, await settle(() => cacheModels()));
 }
 
 /** @type {typeof Api.cachedBytes} */
@@ -27,14 +27,28 @@ export async function cachedBytes() {
 
 /** @type {typeof Api.deleteCached} */
 export async function deleteCached(model) {
-  const url = isModel(model) ? model.url : model;
+  await init();
+  const names = isListed(model) ? [model.url] : namesOf(model);
+  const listed = isListed(model) && "files" in model ? model.files.map(({ url }) => url) : [];
+  try {
+    await deleteFiles(ownFiles(await cachedModels(), names, listed));
+  } catch (error) {
+    await deleteFiles([...names, ...listed]); // also if the other files of the model cannot be found
+    throw error;
+  }
+}
+
+/** @param {string | URL} url */
+function namesOf(url) {
   const address = urlOf(url);
   if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass a model that cachedModels() returns`);
-  await init();
-  const names = callModule(() => cacheNames(address, typeof url === "string" ? url : address));
-  const all = ownFiles(await cachedModels(), names);
-  await deleteStoredFiles(all);
-  return settle(() => cacheDelete(all));
+  return callModule(() => cacheNames(address, typeof url === "string" ? url : address));
+}
+
+/** @param {string[]} names */
+async function deleteFiles(names) {
+  await deleteStoredFiles(names);
+  await settle(() => cacheDelete(names));
 }
 
 /** @type {typeof Api.clearCache} */
@@ -50,7 +64,9 @@ async function listFiles() {
 }
 
 /**
- * @param {string | URL | Api.CachedModel} given
- * @returns {given is Api.CachedModel}
+ * Whether this is one of `cachedModels` or `listCached`.
+ *
+ * @param {string | URL | Api.CachedModel | Api.CachedFile} given
+ * @returns {given is Api.CachedModel | Api.CachedFile}
  */
-const isModel = (given) => typeof given === "object" && given !== null && "files" in given;
+const isListed = (given) => typeof given === "object" && given !== null && "cachedBytes" in given;

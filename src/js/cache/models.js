@@ -6,10 +6,10 @@
 
 /**
  * Groups cached files by their model. A file of two models, such as one that two revisions share, is in both groups. A
- * file of no other model is one itself.
+ * file of no other model is one itself, and so is a file that leads to others: no model can take over another one.
  *
  * @param {readonly ListedFile[]} files
- * @param {ModelFiles[]} found What files lead to others.
+ * @param {ModelFiles[]} found The files that lead to others.
  * @returns {CachedModel[]}
  */
 export function groupByModel(files, found) {
@@ -18,13 +18,15 @@ export function groupByModel(files, found) {
   for (const file of files) byName.set(file.url, [...(byName.get(file.url) ?? []), file]);
   /** @type {Map<string, { parts: Set<string>, others: Set<string> }>} */
   const groups = new Map();
+  const entries = new Set(found.map(([name]) => name));
   for (const [name, parts, others] of found) {
-    // Each file of a numbered set leads to all of them, of which the first is opened.
-    const [first = name] = parts.includes(name) ? parts : [name];
-    const group = groups.get(first) ?? { parts: new Set([first]), others: new Set() };
-    for (const part of parts) group.parts.add(part);
-    for (const other of others) group.others.add(other);
-    groups.set(first, group);
+    const group = groups.get(name) ?? { parts: new Set([name]), others: new Set() };
+    const isOwn = (/** @type {string} */ file) => file === name || !entries.has(file);
+    for (const part of parts.filter(isOwn)) group.parts.add(part);
+    for (const other of others.filter(isOwn)) {
+      if (!group.parts.has(other)) group.others.add(other);
+    }
+    groups.set(name, group);
   }
   const claimed = new Set(Array.from(groups.values(), ({ parts, others }) => [...parts, ...others]).flat());
   for (const name of byName.keys()) {
@@ -45,16 +47,18 @@ export function groupByModel(files, found) {
 }
 
 /**
- * The names of the files that belong to a model alone, or the name itself if it is not that of a model.
+ * The names of the files to delete with a model: those that no other model has.
  *
- * @param {readonly CachedModel[]} models
- * @param {string[]} names What the model may be named.
+ * @param {readonly CachedModel[]} models All cached models.
+ * @param {string[]} names What the model may be named, or another file.
+ * @param {readonly string[]} [listed] Files that the caller knows the model to have.
  */
-export function ownFiles(models, names) {
+export function ownFiles(models, names, listed = []) {
   const model = models.find(({ url }) => names.includes(url));
-  const shared = new Set(models.filter((other) => other !== model).flatMap(({ files }) => files.map(({ url }) => url)));
-  const own = model ? model.files.map(({ url }) => url).filter((url) => !shared.has(url)) : [];
-  return [...new Set([...names, ...own])];
+  const isModel = (/** @type {CachedModel} */ other) => names.includes(other.url) || listed.includes(other.url);
+  const shared = new Set(models.filter((other) => !isModel(other)).flatMap(({ files }) => files.map(({ url }) => url)));
+  const files = [...(model?.files ?? []).map(({ url }) => url), ...listed];
+  return [...new Set([...names, ...files.filter((url) => !shared.has(url))])];
 }
 
 /**

@@ -27,8 +27,7 @@ test("the length of a model is unknown while a part is missing", () => {
 });
 
 test("files of a numbered set are the model of the first, cached or not", () => {
-  const set = ["1", "2", "3"];
-  const models = groupByModel([file("3"), file("2")], [["3", set, []], ["2", set, []]]);
+  const models = groupByModel([file("3"), file("2")], [["1", ["1", "2", "3"], []]]);
   assert.deepEqual(names(models), [["1", "2", "3"]]);
 });
 
@@ -41,6 +40,20 @@ test("a file of two models is in both, and names the first", () => {
   const models = groupByModel(["m", "n", "1"].map((name) => file(name)), [["m", ["1"], []], ["n", ["1"], []]]);
   assert.deepEqual(names(models), [["m", "m", "1"], ["n", "n", "1"]]);
   assert.deepEqual(models.flatMap(({ files }) => files.map(({ model }) => model)), ["m", "m", "n", "m"]);
+});
+
+test("no model takes over another one, or is taken over by itself", () => {
+  const files = ["m", "n", "1", "x"].map((name) => file(name));
+  const models = groupByModel(files, [["m", ["1"], []], ["n", ["m", "1", "n"], ["1"]]]);
+  assert.deepEqual(names(models), [["m", "m", "1"], ["n", "n", "1"], ["x", "x"]]);
+  assert.deepEqual(ownFiles(models, ["n"]), ["n"]);
+  const both = groupByModel([file("m"), file("n")], [["m", ["n"], []], ["n", ["m"], []]]);
+  assert.deepEqual(names(both), [["m", "m"], ["n", "n"]]);
+});
+
+test("deletes the files of a model whose manifest has changed since it was listed", () => {
+  const models = groupByModel(["1", "2", "n"].map((name) => file(name)), [["n", ["2"], []]]);
+  assert.deepEqual(ownFiles(models, ["m"], ["m", "1", "2"]).sort(), ["1", "m"]);
 });
 
 test("deletes what belongs to a model alone", () => {

@@ -27,7 +27,12 @@ const DEFAULT_USAGE = STORAGE | COPY_DST | 0x04; // copies from the buffer are a
  */
 export async function nextOnGpu(reader, target) {
   const head = await reader.next();
-  return head && moveToGpu(reader, head, target);
+  try {
+    return head && (await moveToGpu(reader, head, target));
+  } catch (error) {
+    reader.fail(); // does nothing if the reader itself has ended
+    throw error;
+  }
 }
 
 /**

@@ -13,19 +13,34 @@ const CHUNK_BYTES = 1024 * 1024;
  *
  * @param {TensorReader} reader
  * @param {(chunk: Api.TensorChunk) => unknown} onChunk
+ * @param {Promise<never>} stopped Rejects when the load must end, even if the caller never settles a chunk.
  */
-export async function loadInChunks(reader, onChunk) {
+export async function loadInChunks(reader, onChunk, stopped) {
   const head = /** @type {TensorHead} */ (await reader.next()); // a loader without this tensor rejects
   const memory = allocated(head);
   let offset = 0;
   do {
     const piece = await reader.fill(CHUNK_BYTES);
+    checkAttached(head, memory);
     const bytes = new Uint8Array(memory, offset, piece.length);
     bytes.set(piece);
-    if (bytes.length > 0) await onChunk({ offset, bytes });
-    offset += bytes.length;
+    offset += piece.length;
+    if (piece.length === 0) continue;
+    const given = onChunk({ offset: offset - piece.length, bytes });
+    await Promise.race([stopped, given]); // in this order, because the caller may have aborted in the call
   } while (offset < head.byteLength);
+  checkAttached(head, memory);
   return tensorOf(head, memory, await reader.verified());
+}
+
+/**
+ * @param {TensorHead} head
+ * @param {ArrayBuffer} memory
+ */
+function checkAttached({ name, byteLength }, memory) {
+  if (memory.byteLength === byteLength) return;
+  const message = `tensor "${name}": \`onChunk\` has transferred the memory of the tensor. Copy the bytes instead.`;
+  throw fail({ code: "INVALID_ARGUMENT", message, tensor: name });
 }
 
 /** @param {TensorHead} head */

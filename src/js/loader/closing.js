@@ -6,15 +6,21 @@ export const WHEN_CLOSED = Symbol("whenClosed");
 
 /** The listeners of one loader or file. */
 export class CloseListeners {
-  /** @type {(() => void)[]} */
-  #listeners = [];
+  /** @type {Set<() => void>} */
+  #listeners = new Set();
 
-  /** @param {() => void} listener */
+  /**
+   * @param {() => void} listener
+   * @returns {() => void} Removes the listener.
+   */
   add(listener) {
-    this.#listeners.push(listener);
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 
   call() {
-    for (const listener of this.#listeners.splice(0)) listener();
+    const listeners = [...this.#listeners];
+    this.#listeners.clear();
+    for (const listener of listeners) listener();
   }
 }

@@ -145,12 +145,40 @@ export class StreamingLoader {
       const reader = await this.#usableLoader.readTensors([checkedName], rows, false, true, signal);
       try {
         const { loadInChunks, nextOnGpu } = await loading;
-        if (onChunk) return /** @type {any} */ (withMethods(await loadInChunks(reader, onChunk)));
-        return /** @type {any} */ (await nextOnGpu(reader, { device, usage, as })); // without this tensor, it rejects
+        if (!onChunk) return /** @type {any} */ (await nextOnGpu(reader, { device, usage, as })); // or it rejects
+        const load = (/** @type {Promise<never>} */ stopped) => loadInChunks(reader, onChunk, stopped);
+        return /** @type {any} */ (withMethods(await this.#untilStopped(signal, load)));
+      } catch (error) {
+        if (!signal?.aborted && !this.#isClosed) reader.fail();
+        throw error;
       } finally {
         reader.cancel();
       }
     });
+  }
+
+  /**
+   * Runs work that may wait for the caller, with a promise that rejects when the signal aborts or the loader is closed.
+   *
+   * @template T
+   * @param {AbortSignal | undefined} signal
+   * @param {(stopped: Promise<never>) => Promise<T>} work
+   */
+  async #untilStopped(signal, work) {
+    /** @type {(reason: unknown) => void} */
+    let stop = () => {};
+    /** @type {Promise<never>} */
+    const stopped = new Promise((_, reject) => (stop = reject));
+    stopped.catch(() => {}); // the work may have ended
+    const abort = () => stop(signal?.reason);
+    signal?.addEventListener("abort", abort);
+    const forget = this.#closeListeners.add(() => stop(closedLoader()));
+    try {
+      return await work(stopped);
+    } finally {
+      signal?.removeEventListener("abort", abort);
+      forget();
+    }
   }
 
   /**

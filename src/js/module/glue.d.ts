@@ -190,6 +190,8 @@ export interface TensorReader {
   fill(length: number): Promise<Uint8Array<ArrayBuffer>>;
   /** The algorithm that the tensor was verified with, once all its bytes were read. */
   verified(): Promise<Verified>;
+  /** Stops the request, because its bytes cannot be used. */
+  fail(): void;
   /** Stops the request. */
   cancel(): void;
 }

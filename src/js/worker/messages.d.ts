@@ -35,7 +35,7 @@ export interface RemoteMethods {
   ) => undefined;
   /** Calls a method of a reader. `fill` may use the memory of `piece`, an earlier result. */
   callReader: (
-    reader: number, method: "next" | "fill" | "verified" | "cancel", length?: number, piece?: ArrayBuffer,
+    reader: number, method: "next" | "fill" | "verified" | "fail" | "cancel", length?: number, piece?: ArrayBuffer,
   ) => any;
 }
 

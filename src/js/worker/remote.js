@@ -312,15 +312,17 @@ class RemoteLoader {
       if (overwrites) piece = bytes.buffer;
       return bytes;
     };
-    const cancel = () => {
+    const end = (/** @type {"cancel" | "fail"} */ method) => {
       signal?.removeEventListener("abort", cancel);
-      this.#call("callReader", [number, "cancel"]).catch(() => {}); // the loader is closed
+      this.#call("callReader", [number, method]).catch(() => {}); // the loader is closed
     };
+    const cancel = () => end("cancel");
     signal?.addEventListener("abort", cancel); // stops the request, even if no call is pending
     return {
       next: () => this.#call("callReader", [number, "next"], { signal }),
       fill,
       verified: () => this.#call("callReader", [number, "verified"]),
+      fail: () => end("fail"),
       cancel,
     };
   }

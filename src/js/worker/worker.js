@@ -227,7 +227,8 @@ function serveLoader() {
 
     async callReader({ controller }, number, method, length = 0, piece) {
       const reader = await readers.get(number);
-      if (method === "cancel") {
+      if (method === "cancel" || method === "fail") {
+        if (method === "fail" && reader && "fail" in reader) reader.fail();
         reader?.cancel();
         readers.delete(number);
         return;

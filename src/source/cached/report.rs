@@ -28,10 +28,14 @@ impl Report {
         self.is_caching.set(is_caching);
     }
 
-    /// Records an error of the cache. The first one in a page is also shown on the console: a model that is not cached
-    /// loads as usual, until the next visit downloads it again.
     pub(crate) fn note(&self, error: &Error) {
         self.error.borrow_mut().get_or_insert_with(|| error.what.clone());
-        warn_once(&format!("weightstream does not cache this model: {}.", error.what));
+    }
+
+    /// Records why there is no cache, and shows it once on the console: the model loads as usual, until the next visit
+    /// downloads it again.
+    pub(crate) fn note_missing_cache(&self, error: &Error) {
+        self.note(error);
+        warn_once(&format!("weightstream caches no models: {}.", error.what));
     }
 }

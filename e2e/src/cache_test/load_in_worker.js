@@ -7,6 +7,6 @@ async (url) => {
   }
   const { stats } = loader;
   loader.close();
-  await ws.listCached();
+  await ws.cachedBytes();
   return JSON.stringify({ tensors, stats, fromCache: false });
 }

@@ -9,10 +9,10 @@
     ...options,
   });
   const report = async (loader, tensors) => {
-    await ws.listCached(); // resolves after all earlier writes to the cache, which may report an error in the stats
+    await ws.cachedBytes(); // resolves after all earlier writes to the cache, which may report an error in the stats
     const stats = loader.stats;
     loader.close();
-    await ws.listCached();
+    await ws.cachedBytes();
     return JSON.stringify({ tensors, stats, fromCache: window.fromCache });
   };
   Object.assign(window, ws, {

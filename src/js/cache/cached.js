@@ -8,16 +8,30 @@ import { urlOf } from "../source/url.js";
 import { deleteStoredFiles, storedFiles } from "./stored.js";
 
 /** @import * as Api from "../weightstream.js" */
+/** @import { ListedFile, ModelFiles } from "../module/glue.js" */
 
 /** @type {typeof Api.listCached} */
 export async function listCached() {
-  return (await cachedModels()).flatMap(({ url, files }) => files.filter(({ model }) => model === url));
+  const files = await listFiles();
+  // Which model a file belongs to must not decide whether the files can be listed.
+  const found = await modelFiles(files).catch(() => []);
+  return groupByModel(files, found).flatMap(({ url, files }) => files.filter(({ model }) => model === url));
 }
 
 /** @type {typeof Api.cachedModels} */
 export async function cachedModels() {
   const files = await listFiles();
-  return files.length === 0 ? [] : groupByModel(files, await settle(() => cacheModels()));
+  return groupByModel(files, await modelFiles(files));
+}
+
+/**
+ * The files that lead to others. Without cached files, the code that finds them is not loaded.
+ *
+ * @param {ListedFile[]} files
+ * @returns {Promise<ModelFiles[]>}
+ */
+async function modelFiles(files) {
+  return files.length === 0 ? [] : settle(() => cacheModels());
 }
 
 /** @type {typeof Api.cachedBytes} */

@@ -42,9 +42,9 @@ pub use file::Index;
 pub(crate) use manifest::check_catalog;
 #[doc(hidden)]
 pub use manifest::{Catalog, DataFile, Manifest};
-#[doc(hidden)]
 #[cfg(npm)]
 pub(crate) use parsed::NamedFiles;
+#[doc(hidden)]
 pub use parsed::Parsed;
 #[doc(hidden)]
 pub use part::Part;

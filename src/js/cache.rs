@@ -26,7 +26,7 @@ pub fn list() -> Promise {
     deferred_promise(Code::Cache, Stop::default(), cached_files::list)
 }
 
-/// Resolves to an array of pairs: a cached file that leads to others, and those others, by their names in the cache.
+/// Resolves to an array of `ModelFiles`: which cached files lead to which others, by their names in the cache.
 #[wasm_bindgen(js_name = cacheModels)]
 pub fn models() -> Promise {
     deferred_promise(Code::Cache, Stop::default(), cached_models::list)

@@ -1132,9 +1132,9 @@ export interface CachedFile {
 }
 
 /**
- * Lists the cached files of this origin, those of a model one after the other. The list is empty if the
- * browser has no storage for them. If the code that finds out which files belong together cannot be loaded, each
- * is a model of its own. Rejects with `IO` if the storage fails.
+ * Lists the cached files of this origin, those of a model one after the other. The list is empty if the browser has no
+ * storage for them. If the code that finds out which files belong together cannot be loaded, each is a model of its
+ * own. Rejects with `IO` if the storage fails.
  */
 export function listCached(): Promise<readonly CachedFile[]>;
 

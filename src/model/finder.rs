@@ -86,8 +86,8 @@ pub(crate) fn numbered_set(name: &str) -> Option<Vec<String>> {
     Some((0..count).map(|number| stem(number) + extension).collect())
 }
 
-/// Whether a file of this name and length may name other files of a model. Other JSON documents than manifests are
-/// recognized by their length, if they are large: a tokenizer takes longer to parse than a list of files is worth.
+/// Whether a file of this name and length may name other files of a model. A large JSON document without the name of a
+/// manifest is taken for another one, such as a tokenizer, because parsing it would slow down every list of files.
 #[cfg_attr(not(npm), allow(dead_code, reason = "only the npm package lists cached models"))]
 pub(crate) fn may_name_files(name: &str, byte_length: u64) -> bool {
     match kind_of(name) {

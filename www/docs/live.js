@@ -39,7 +39,7 @@
     const buttons = create("div", { className: "live-buttons" });
     buttons.append(run, reset);
     example.append(editor, buttons, output);
-    // The output of the example, which is written below its code for readers elsewhere.
+    // The output of the example, which is written below its code for readers of the file on other sites.
     const written = block.closest(".buttons-wrapper, pre").nextElementSibling;
     if (written?.querySelector("code.language-text")) written.remove();
     block.replaceWith(example);

@@ -55,7 +55,7 @@ pub(super) fn fits_a_phone(page: &mut Page, site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// Neither documents nor the entries of the references load anything from elsewhere.
+/// Neither documents nor the entries of the references request anything from other hosts.
 pub(super) fn requests_nothing_from_other_hosts(page: &mut Page, site: &Site) -> Result<()> {
     let references = ["reference/index.html", "rustdoc/weightstream/index.html"];
     for path in PAGES.into_iter().chain(references) {

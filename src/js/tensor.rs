@@ -46,22 +46,6 @@ pub(super) fn from_loaded(loaded: Loaded<JsBuffer>, wanted: Option<&Dtype>) -> R
     ]))
 }
 
-/// The name of the class of typed arrays for elements.
-pub(super) fn array_class(kind: ArrayKind) -> &'static str {
-    match kind {
-        ArrayKind::F32 => "Float32Array",
-        ArrayKind::F64 => "Float64Array",
-        ArrayKind::I8 => "Int8Array",
-        ArrayKind::U8 => "Uint8Array",
-        ArrayKind::I16 => "Int16Array",
-        ArrayKind::U16 => "Uint16Array",
-        ArrayKind::I32 => "Int32Array",
-        ArrayKind::U32 => "Uint32Array",
-        ArrayKind::I64 => "BigInt64Array",
-        ArrayKind::U64 => "BigUint64Array",
-    }
-}
-
 fn typed_array(buffer: &JsBuffer, kind: ArrayKind, is_half: bool) -> Result<JsValue> {
     buffer.check_attached()?;
     let bytes: &Uint8Array = buffer.bytes();

@@ -7,7 +7,6 @@ use super::cancel::{self, CloseSignal};
 use super::progress::ProgressReporter;
 use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
-use super::tensor::array_class;
 use super::value;
 use crate::deferred::Code;
 use crate::error::Result;
@@ -15,7 +14,7 @@ use crate::index::Tensor;
 use crate::loader::{BegunTensor, Loader, Order, TensorReader};
 use crate::progress::{BytesArrived, Progress};
 use crate::source::Buffer;
-use crate::source::js_buffer::JsBuffer;
+use crate::source::js_buffer::{JsBuffer, array_of};
 use crate::source::web::WebSource;
 use js_sys::Promise;
 use std::ops::Range;
@@ -136,7 +135,7 @@ impl JsTensorReader {
 impl Pieces {
     async fn next(&mut self) -> Result<JsValue> {
         let is_first = self.current.is_none();
-        let all_bytes = self.reader.waiting().map(stored_bytes).sum();
+        let all_bytes = self.reader.waiting().map(stored_bytes).fold(0, u64::saturating_add);
         let Some(begun) = self.reader.next().await? else {
             self.reporter.finish(None);
             return Ok(JsValue::UNDEFINED);
@@ -153,7 +152,7 @@ impl Pieces {
             ("name", tensor.name.as_str().into()),
             ("role", role),
             ("dtype", tensor.dtype.name().into()),
-            ("arrayClass", array_class(tensor.dtype.array_kind()).into()),
+            ("arrayClass", array_of(tensor.dtype.array_kind()).into()),
             ("shape", super::shape_array(&shape).into()),
             ("byteLength", value::from_u64(byte_length)),
         ]);
@@ -189,7 +188,8 @@ impl Pieces {
 
 /// The number of stored bytes of a tensor.
 fn stored_bytes(tensor: &Tensor) -> u64 {
-    tensor.components.iter().map(|component| component.range.end - component.range.start).sum()
+    let lengths = tensor.components.iter().map(|component| component.range.end - component.range.start);
+    lengths.fold(0, u64::saturating_add)
 }
 
 impl Current {

@@ -195,8 +195,8 @@ impl Buffer for JsBuffer {
     }
 }
 
-/// The class of typed arrays with these elements.
-fn array_of(kind: ArrayKind) -> &'static str {
+/// The name of the class of typed arrays with these elements.
+pub(crate) fn array_of(kind: ArrayKind) -> &'static str {
     match kind {
         ArrayKind::F32 => "Float32Array",
         ArrayKind::F64 => "Float64Array",

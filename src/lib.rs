@@ -36,23 +36,24 @@
 //!
 //! # Tasks
 //!
-//! | task | call |
-//! | --- | --- |
-//! | open a file, a folder, a URL or an address on a hub | [`Model::open`], `blocking::Model::open` |
-//! | send headers and tokens, set retries, show progress | [`OpenOptions`] |
-//! | pin digests, verify signatures | [`OpenOptions`] |
-//! | list the tensors | [`Model::tensors`] |
-//! | load one tensor, or rows of it | [`Model::load`], [`Model::rows`] |
-//! | compute with floats, also of quantized tensors | [`LoadRequest::dtype`], [`LoadedTensor::as_f32`] |
-//! | load all tensors, each as soon as it has arrived | [`Model::stream`] |
-//! | check a whole model | [`Model::verify`] |
-//! | map files into memory | `blocking::Model::open_mapped` |
-//! | read from a source of your own | [`SourceModel`], [`source::Source`] |
-//! | write a model in another format | `write::convert` (feature `write`) |
-//! | sign a model | [`signature`] (feature `signatures`) |
-//! | publish a model, download it, check its server | the crate `weightstream-publish` |
-//! | load into candle | `var_builder` of the crate `weightstream-candle` |
-//! | load into burn | `WeightStore` of the crate `weightstream-burn` |
+//! Most tasks have a page with an example:
+//!
+//! | task | page | calls |
+//! | --- | --- | --- |
+//! | list the tensors, load one, or rows of it | [load](guide::load) | [`Model::load`], [`Model::rows`] |
+//! | compute with floats, also of quantized tensors | [compute](guide::compute) | [`LoadedTensor::as_f32`] |
+//! | load all tensors, each as soon as it has arrived | [stream](guide::stream) | [`Model::stream`] |
+//! | open a URL or an address on a hub; tokens, retries, progress | [remote](guide::remote) | [`OpenOptions`] |
+//! | check a model, pin digests | [verify](guide::verify) | [`Model::verify`] |
+//! | map files into memory | [map](guide::map) | `blocking::Model::open_mapped` |
+//! | read from a source of your own | [source](guide::source) | [`SourceModel`] |
+//! | load in a browser, with a cache and workers | [browser](guide::browser) | the module `web` |
+//! | write a model in another format, or a NumPy array | [convert](guide::convert) | `write::convert` |
+//! | sign a model, verify who published it | [sign](guide::sign) | [`signature`] |
+//! | handle errors | [errors](guide::errors) | [`Error::kind`] |
+//! | publish a model, download it, check its server | | the crate `weightstream-publish` |
+//! | load into candle | | `var_builder` of the crate `weightstream-candle` |
+//! | load into burn | | `WeightStore` of the crate `weightstream-burn` |
 //!
 //! # Use in WebAssembly
 //!
@@ -103,6 +104,7 @@
 //! | interfaces | `js` (feature `js`); the crate `weightstream-cli` | what apps and shells see |
 //! | | the crate `weightstream-publish` | publishes models, and downloads and checks published ones |
 //! | | `api` | `Model`, asynchronous and blocking |
+//! | | [`guide`] | a page of the documentation for each task |
 //! | | `web`, `workers` | the cache and the workers of browsers |
 //! | engine | `write` | writes models |
 //! | | `native` | reads local and remote models, blocking |
@@ -158,6 +160,8 @@ mod dtype;
 mod error;
 mod fields;
 pub mod format;
+#[cfg(doc)]
+pub mod guide;
 mod host;
 #[cfg(remote)]
 mod hub;

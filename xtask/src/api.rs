@@ -26,6 +26,9 @@ const WASM_SNAPSHOT: &str = "tests/api/weightstream-wasm32.txt";
 /// The API of the crate that publishes models.
 const PUBLISH_SNAPSHOT: &str = "tests/api/weightstream-publish.txt";
 
+/// Pages of the documentation, which exist only for rustdoc and have no items.
+const GUIDE: &str = "pub mod weightstream::guide";
+
 /// A run without a build folder also compiles the dependencies.
 const RUSTDOC_LIMIT: Duration = Duration::from_secs(600);
 
@@ -69,8 +72,8 @@ fn compare(project: &Project, rustdoc: Command, json: &str, name: &str) -> Resul
     Ok(())
 }
 
-/// One line for each public item. Blanket, auto trait and derived implementations are omitted. `json` is the file in
-/// the target folder that `rustdoc` writes.
+/// One line for each public item. Blanket, auto trait and derived implementations are omitted, and so are [`GUIDE`].
+/// `json` is the file in the target folder that `rustdoc` writes.
 fn public_api(project: &Project, mut rustdoc: Command, json: &str) -> Result<String> {
     rustdoc.args(["--lib", "--", "-Z", "unstable-options", "--output-format", "json"]);
     rustdoc.env("RUSTDOC", env::current_exe()?).env(IS_RUSTDOC, "1").env_remove("RUSTDOCFLAGS");
@@ -84,7 +87,8 @@ fn public_api(project: &Project, mut rustdoc: Command, json: &str) -> Result<Str
         .context(
             "if this compiler is newer, set `public-api` in xtask/Cargo.toml to the release for its rustdoc JSON",
         )?;
-    Ok(api.items().map(|item| format!("{item}\n")).collect())
+    let items = api.items().map(|item| format!("{item}\n"));
+    Ok(items.filter(|item| !item.starts_with(GUIDE)).collect())
 }
 
 /// The lines of one text that the other one lacks.

@@ -37,6 +37,7 @@ pub mod package_contents;
 pub mod packaged;
 pub mod parallel;
 pub mod parts;
+pub mod process_tree;
 pub mod project;
 pub mod public_names;
 #[cfg(test)]

@@ -9,6 +9,15 @@ use std::{env, thread};
 
 use anyhow::{Context, Result};
 
+use crate::process_tree;
+
+/// A step that takes longer hangs: the longest needs about ten minutes beside two others on two slow cores. Without a
+/// limit, the whole run would be stopped by its host, without the output of the step.
+const STEP_LIMIT: Duration = Duration::from_secs(25 * 60);
+
+/// How often a running step is checked.
+const POLL: Duration = Duration::from_millis(100);
+
 /// Three steps keep the two cores busy that most CI machines have.
 const MAX_PARALLEL_STEPS: usize = 3;
 
@@ -40,7 +49,8 @@ pub fn run<'a>(names: &[&'a str], mut on_end: impl FnMut(StepResult<'a>)) {
     });
 }
 
-fn run_step(name: &str) -> StepResult<'_> {
+/// Runs a step in a process of its own, which is killed after the time limit.
+pub fn run_step(name: &str) -> StepResult<'_> {
     let start = Instant::now();
     let (passed, output) = attempt(name).unwrap_or_else(|error| (false, format!("{error:#}\n")));
     StepResult { name, passed, time: start.elapsed(), output }
@@ -51,9 +61,25 @@ fn attempt(name: &str) -> Result<(bool, String)> {
     let mut log: File = tempfile::tempfile()?;
     let mut xtask = Command::new(env::current_exe()?);
     xtask.args(["test", name]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
-    let status = xtask.status().with_context(|| format!("cannot run the step {name}"))?;
+    let mut child = xtask.spawn().with_context(|| format!("cannot run the step {name}"))?;
+    let end = Instant::now() + STEP_LIMIT;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if Instant::now() >= end {
+            process_tree::kill(child.id());
+            child.wait()?;
+            break None;
+        }
+        thread::sleep(POLL);
+    };
     let mut output = Vec::new();
     log.rewind()?;
     log.read_to_end(&mut output)?;
-    Ok((status.success(), String::from_utf8_lossy(&output).into_owned()))
+    let mut output = String::from_utf8_lossy(&output).into_owned();
+    if status.is_none() {
+        output += &format!("{name} was stopped after {} min\n", STEP_LIMIT.as_secs() / 60);
+    }
+    Ok((status.is_some_and(|status| status.success()), output))
 }

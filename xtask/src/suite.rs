@@ -249,9 +249,10 @@ fn run_suite(project: &Project, extent: Extent) -> Result<()> {
     for (step, _, time) in &failures {
         title(step);
         println!("{} failed beside other steps, and runs again alone", step.name);
-        let again = outcome(project, step);
-        let result = if again.result == Passed::AtOnce { Passed::Alone } else { Passed::Not };
-        outcomes.push(Outcome { result, time: again.time + *time, ..again });
+        let again = parallel::run_step(step.name);
+        print!("{}", again.output);
+        let result = if again.passed { Passed::Alone } else { Passed::Not };
+        outcomes.push(Outcome { step, result, time: again.time + *time });
     }
     let summarised = summary(&outcomes);
     for (step, output, _) in &failures {

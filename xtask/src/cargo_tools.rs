@@ -1,11 +1,11 @@
 //! Tools from crates.io. Each version has its own folder, so that clones with different versions do not conflict.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::project::Project;
 use crate::{command, setup};
@@ -27,13 +27,6 @@ const UNOPTIMISED: [(&str, &str); 3] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
 ];
-
-/// The folder with `wasm-bindgen-test-runner`, whose version must be that of the library. Only the library's tests in
-/// a browser need it; the package is built with `xtask-bindgen`.
-pub fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
-    let version = locked_version(&project.root, "wasm-bindgen")?;
-    installed(project, "wasm-bindgen-cli", "wasm-bindgen", &version)
-}
 
 /// The folder with `cargo-fuzz`.
 pub fn cargo_fuzz(project: &Project) -> Result<PathBuf> {
@@ -95,13 +88,4 @@ fn installed_with(
     };
     setup::ready(&format!("{program} {version}"), find, install)?;
     Ok(bin)
-}
-
-/// The version of a package that a workspace's lock file pins.
-pub fn locked_version(workspace: &Path, package: &str) -> Result<String> {
-    let lock = fs::read_to_string(workspace.join("Cargo.lock"))?;
-    let name = format!("name = \"{package}\"");
-    let mut after = lock.lines().skip_while(|line| *line != name);
-    let version = after.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
-    Ok(version.with_context(|| format!("Cargo.lock has no version of {package}"))?.to_owned())
 }

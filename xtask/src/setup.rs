@@ -17,9 +17,8 @@ use crate::{browser, cargo_tools, demo, npm, wasm_target};
 /// Finds or installs every tool. The slow ones (apt, four cargo installs, npm) run concurrently.
 pub fn all(project: &Project) -> Result<()> {
     let start = Instant::now();
-    let parts: [fn(&Project) -> Result<()>; 13] = [
+    let parts: [fn(&Project) -> Result<()>; 12] = [
         |project| wasm_target::ready(project).map(drop),
-        |project| cargo_tools::wasm_bindgen(project).map(drop),
         |project| cargo_tools::cargo_deny(project).map(drop),
         |project| cargo_tools::mdbook(project).map(drop),
         |project| npm::ready(project).map(drop),

@@ -413,16 +413,15 @@ fn documentation(project: &Project) -> Result<()> {
 }
 
 fn browser_tests(project: &Project) -> Result<()> {
-    let wasm_bindgen = cargo_tools::wasm_bindgen(project)?;
+    let runner = workspace::build(project, "xtask-test-runner")?;
     let chromedriver = browser::chromedriver()?;
     // The test runner leaves a temporary folder behind.
     let temporary = tempfile::tempdir()?;
-    let mut test = Command::new("cargo");
+    let mut test = wasm_target::ready(project)?.cargo()?;
     // Excludes the examples in the documentation, which run natively.
     test.args(["test", "--target", TARGET, "--lib", "--test", "*"]);
     test.current_dir(&project.root).env("TMPDIR", temporary.path());
-    wasm_target::ready(project)?.select_for(&mut test, &[&wasm_bindgen])?;
-    test.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", wasm_bindgen.join("wasm-bindgen-test-runner"));
+    test.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
     // In a browser only, and not in Node.js.
     test.env("WASM_BINDGEN_TEST_ONLY_WEB", "1").env("CHROMEDRIVER", chromedriver);
     command::run(&mut test)

@@ -1,7 +1,7 @@
 //! A Rust toolchain that can build for `wasm32-unknown-unknown`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, fs};
@@ -66,14 +66,13 @@ fn add_with_rustup() -> Result<()> {
 impl Toolchain {
     pub fn cargo(&self) -> Result<Command> {
         let mut cargo = Command::new("cargo");
-        self.select_for(&mut cargo, &[])?;
+        self.select_for(&mut cargo)?;
         Ok(cargo)
     }
 
-    /// Makes a command use this toolchain. These folders come first in its `PATH`.
-    pub fn select_for(&self, command: &mut Command, folders: &[&Path]) -> Result<()> {
-        let first = folders.iter().copied().chain(self.bin.as_deref());
-        command.env("PATH", command::path_starting_with(first)?);
+    /// Makes a command use this toolchain.
+    fn select_for(&self, command: &mut Command) -> Result<()> {
+        command.env("PATH", command::path_starting_with(self.bin.as_deref())?);
         // These variables would override the flags in .cargo/config.toml.
         command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         if self.bin.is_some() {
@@ -89,7 +88,7 @@ impl Toolchain {
         let module = tempfile::tempdir().and_then(|folder| {
             let path = folder.path().join("smoke.wasm");
             let mut rustc = Command::new("rustc");
-            self.select_for(&mut rustc, &[]).map_err(std::io::Error::other)?;
+            self.select_for(&mut rustc).map_err(std::io::Error::other)?;
             rustc.args(["--edition=2024", "--crate-type=cdylib", "--target", TARGET, "-", "-o"]).arg(&path);
             rustc.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = rustc.spawn()?;

@@ -15,7 +15,7 @@ use crate::listing::Listing;
 use crate::python::{self, Python};
 use crate::targets::{self, Target};
 use xtask::project::Project;
-use xtask::{cargo_tools, command, setup};
+use xtask::{command, setup};
 
 /// The time limit of the build. Two slow cores need about three minutes.
 const BUILD_LIMIT: Duration = Duration::from_secs(1500);
@@ -137,7 +137,7 @@ impl Peer {
     pub fn name(&self, project: &Project) -> Result<String> {
         Ok(match self.origin {
             Origin::Crate => {
-                format!("{} {}", self.package, cargo_tools::locked_version(&peers(project), self.package)?)
+                format!("{} {}", self.package, locked_version(&peers(project), self.package)?)
             }
             Origin::PyPi { version, .. } => format!("PyPI {} {version}", self.package),
             Origin::Tests { .. } => self.package.to_owned(),
@@ -160,6 +160,15 @@ impl Peer {
             Origin::Tests { program } => python_program(project, python::ready()?, program, Vec::new()),
         }
     }
+}
+
+/// The version of a package that a workspace's lock file pins.
+fn locked_version(workspace: &Path, package: &str) -> Result<String> {
+    let lock = fs::read_to_string(workspace.join("Cargo.lock"))?;
+    let name = format!("name = \"{package}\"");
+    let mut after = lock.lines().skip_while(|line| *line != name);
+    let version = after.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    Ok(version.with_context(|| format!("Cargo.lock has no version of {package}"))?.to_owned())
 }
 
 /// The folder with the programs for tools from crates.io. They are rebuilt when any of their source files changes.

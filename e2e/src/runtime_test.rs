@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use weightstream_cli::serve::Server;
 
+use crate::cases;
 use crate::engine::Engine;
 use crate::failures;
 use crate::file_test::run_module;
@@ -24,8 +25,9 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 9] = [
+const RUNTIMES: [Runtime; 10] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "onnxruntime_ahead", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
     Runtime { module: "service_worker", engines: &[Engine::Chromium, Engine::Firefox] },
@@ -60,7 +62,8 @@ pub fn run(project: &Project) -> Result<()> {
     let server = server.bind("127.0.0.1:0")?.spawn();
     for engine in [Engine::Chromium, Engine::ChromiumWithGpu, Engine::Firefox] {
         let browser = Browser::launch(project, engine)?;
-        for Runtime { module, .. } in RUNTIMES.iter().filter(|runtime| runtime.engines.contains(&engine)) {
+        let runtimes = RUNTIMES.iter().filter(|runtime| runtime.engines.contains(&engine));
+        for Runtime { module, .. } in runtimes.filter(|runtime| cases::is_wanted(runtime.module)) {
             browser.open(&format!("{}/tests/index.html", server.url()))?;
             let count = failures::keep(run_module(&browser, module), &browser, engine, module)?;
             println!("{engine}: {count} tests of {module} passed");

@@ -74,6 +74,16 @@ impl JsView {
         self.byte_length as f64
     }
 
+    /// Resolves to whether a read of the whole file compares checksums of the model's files.
+    #[wasm_bindgen(js_name = hasFileChecks)]
+    pub fn has_file_checks(&self) -> Promise {
+        let (view, close_signal) = (self.view.clone(), self.close_signal.clone());
+        deferred_promise(Code::Extras, Stop { signal: None, close_signal }, move || async move {
+            let view = view.upgrade().ok_or_else(|| super::failure(cancel::closed_error()))?;
+            view.has_file_checks().await.map(JsValue::from).map_err(super::failure)
+        })
+    }
+
     /// Resolves to a reader of the bytes `[start, end)`. Requests none of them yet.
     pub fn read(&self, start: f64, end: f64, signal: Option<web_sys::AbortSignal>) -> Promise {
         let (view, close_signal) = (self.view.clone(), self.close_signal.clone());

@@ -9,7 +9,7 @@ use crate::loader::pieces::{Rest, run_end};
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::planned::Form;
 use crate::loader::transfer::range_reader::Tap;
-use crate::loader::{Loaded, Loader, TensorRequest};
+use crate::loader::{Loaded, Loader, Options, TensorRequest};
 use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::stream::TryStreamExt;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The share of [`Options::max_memory_bytes`](super::Options) for decoded tensors that are kept for further reads.
+/// The share of [`Options::max_memory_bytes`] for decoded tensors that are kept for further reads.
 const KEPT_SHARE: u64 = 4;
 
 /// Tensors up to this size, such as biases, are read together with their neighbours: a request takes longer than the
@@ -74,6 +74,26 @@ impl<S: ModelSource> SafeTensorsView<S> {
         let start = range.start.min(end);
         let (current, rest, whole) = (None, Rest::default(), None);
         ViewReader { start, position: start, end, current, rest, whole, view: Rc::clone(self) }
+    }
+
+    /// Whether a read of the whole file compares more than reads of each tensor do: checksums of the model's files.
+    ///
+    /// # Errors
+    /// Errors of the source, if the length of a file must be requested.
+    pub async fn has_file_checks(&self) -> Result<bool> {
+        Ok(self.file_checks().await?.is_some())
+    }
+
+    /// The checksums of the model's files that a read of the whole file compares.
+    async fn file_checks(&self) -> Result<Option<Rc<WholeChecks>>> {
+        let Options { verify, digests, .. } = &self.loader.options;
+        if !verify && digests.files.is_empty() {
+            return Ok(None);
+        }
+        let whole = Rc::<WholeChecks>::default();
+        whole.begin(&self.loader.shards, self.loader.file_plans(*verify).await?)?;
+        let is_checked = (0..self.loader.shards.len()).any(|shard| whole.include(shard, &(0..u64::MAX)));
+        Ok(is_checked.then_some(whole))
     }
 
     /// The range of a tensor in the file.
@@ -139,7 +159,7 @@ impl<S: ModelSource> std::fmt::Debug for SafeTensorsView<S> {
 ///
 /// The checksums of the model's files are compared if the whole file is read, before its last bytes are returned. A
 /// tensor that is read completely is verified before its last bytes are returned. A part of a tensor is verified too,
-/// unless the tensor is larger than a quarter of [`Options::max_memory_bytes`](super::Options): then only page digests
+/// unless the tensor is larger than a quarter of [`Options::max_memory_bytes`]: then only page digests
 /// verify it.
 pub struct ViewReader<S: ModelSource> {
     view: Rc<SafeTensorsView<S>>,
@@ -194,13 +214,10 @@ impl<S: ModelSource> ViewReader<S> {
 
     /// Begins to compute the checksums of the model's files, if the whole file will be read.
     async fn begin_checks(&mut self) -> Result<()> {
-        let loader = &self.view.loader;
-        let is_checked = loader.options.verify || !loader.options.digests.files.is_empty();
-        if self.end < self.view.byte_length() || !is_checked {
+        if self.end < self.view.byte_length() {
             return Ok(());
         }
-        let whole = Rc::<WholeChecks>::default();
-        whole.begin(&loader.shards, loader.file_plans(loader.options.verify).await?)?;
+        let Some(whole) = self.view.file_checks().await? else { return Ok(()) };
         let checks = Rc::clone(&whole);
         let taps = move |shard| {
             let tap = Rc::clone(&checks);

@@ -3,6 +3,7 @@
 import { cacheClear, cacheDelete, cacheList, cacheModels, cacheNames } from "../module/glue.js";
 import { invalid } from "../loader/error.js";
 import { groupByModel, ownFiles } from "./models.js";
+import { deleteOrders } from "./orders.js";
 import { callModule, init, settle } from "../module/module.js";
 import { urlOf } from "../source/url.js";
 import { deleteStoredFiles, storedFiles } from "./stored.js";
@@ -69,6 +70,7 @@ async function deleteFiles(names) {
 export async function clearCache() {
   await init();
   await deleteStoredFiles();
+  await deleteOrders();
   return settle(() => cacheClear());
 }
 

@@ -15,7 +15,12 @@ import { byteStream } from "./stream.js";
  * The file that a lazy Blob and its slices are ranges of. `byteLength` is `undefined` until `open` has resolved, which
  * `read` and the methods of the Blob wait for.
  *
- * @typedef {{ byteLength(): number | undefined, open(): Promise<unknown>, read: ReadPieces }} BlobSource
+ * @typedef {object} BlobSource
+ * @property {() => number | undefined} byteLength
+ * @property {() => Promise<unknown>} open
+ * @property {ReadPieces} read
+ * @property {() => Promise<boolean>} [hasFileChecks] Whether a read of all bytes is verified in more ways than reads
+ *   of its parts. Not, if it is missing.
  */
 
 /**
@@ -50,6 +55,13 @@ const SIZE_UNKNOWN = "The size of the Blob is unknown until the index of all fil
  */
 export const lazyBlob = (source, type) =>
   create({ source, range: (byteLength) => [0, byteLength], type: normalized(type) });
+
+/**
+ * What a lazy Blob reads from.
+ *
+ * @param {Blob} blob
+ */
+export const sourceOf = (blob) => contentOf(blob).source;
 
 /** @param {Content} content */
 function create(content) {

@@ -1,22 +1,24 @@
 // @ts-check
-// A Blob whose reads are counted, and can be aborted.
+// A file whose reads are counted, and can be aborted.
 import { checkAborted } from "../loader/abort.js";
-import { lazyBlob } from "./blob.js";
 
 /** @import { ExternalDataProgress } from "../runtimes/onnxruntime/onnxruntime.js" */
+/** @import { BlobSource } from "./blob.js" */
 
 const INTERVAL_MS = 100;
 
 /**
- * The same Blob, which calls `onProgress` while it is read, at most ten times a second, and once at the end: when all
+ * The same file, which calls `onProgress` while it is read, at most ten times a second, and once at the end: when all
  * its bytes have been read, a read has failed, `signal` has aborted, or `whenClosed` calls its listener. Bytes that are
  * read twice count once. After an abort, reads reject with its reason.
  *
- * @param {Blob} blob
+ * @param {BlobSource} source
  * @param {{ signal?: AbortSignal | undefined, onProgress?: ((event: ExternalDataProgress) => void) | undefined }} how
  * @param {(listener: () => void) => void} whenClosed
+ * @returns {BlobSource}
  */
-export function observedBlob(blob, { signal, onProgress }, whenClosed) {
+export function observed(source, { signal, onProgress }, whenClosed) {
+  if (!signal && !onProgress) return source;
   const read = new ReadRanges();
   let reportedAt = 0;
   let hasEnded = false;
@@ -31,7 +33,7 @@ export function observedBlob(blob, { signal, onProgress }, whenClosed) {
     reportedAt = now;
     hasEnded = outcome !== undefined;
     if (hasEnded) signal?.removeEventListener("abort", abort);
-    const event = { loaded: read.byteLength, total: blob.size, done: hasEnded };
+    const event = { loaded: read.byteLength, total: source.byteLength() ?? 0, done: hasEnded };
     try {
       onProgress(outcome ? { ...event, outcome } : event);
     } catch (exception) {
@@ -41,33 +43,36 @@ export function observedBlob(blob, { signal, onProgress }, whenClosed) {
 
   if (onProgress) signal?.addEventListener("abort", abort);
   whenClosed(() => report("done"));
-  return lazyBlob({
-    byteLength: () => blob.size,
-    open: async () => checkAborted(signal),
+  return {
+    byteLength: source.byteLength,
+    async open() {
+      checkAborted(signal);
+      await source.open();
+    },
     async *read(start, end, stop) {
-      const reader = blob.slice(start, end).stream().getReader();
-      const cancel = () => void reader.cancel(signal?.reason).catch(() => {});
-      stop?.addEventListener("abort", cancel);
-      signal?.addEventListener("abort", cancel);
+      const controller = new AbortController();
+      const cancel = () => controller.abort((signal?.aborted ? signal : stop)?.reason);
+      for (const either of [signal, stop]) {
+        either?.addEventListener("abort", cancel);
+        if (either?.aborted) cancel();
+      }
       try {
-        for (let at = start; ;) {
+        for await (const piece of source.read(start, end, controller.signal)) {
           checkAborted(signal);
-          const { value, done } = await reader.read();
+          read.add(start, (start += piece.length));
+          report(read.byteLength === source.byteLength() ? "done" : undefined);
+          yield piece;
           checkAborted(signal);
-          if (done) return;
-          read.add(at, (at += value.length));
-          report(read.byteLength === blob.size ? "done" : undefined);
-          yield value;
         }
       } catch (error) {
-        if (!signal?.aborted) report("failed");
+        checkAborted(signal);
+        if (!stop?.aborted) report("failed");
         throw error;
       } finally {
-        signal?.removeEventListener("abort", cancel);
-        cancel();
+        for (const either of [signal, stop]) either?.removeEventListener("abort", cancel);
       }
     },
-  }, blob.type);
+  };
 }
 
 /** Which bytes were read: ranges that neither touch nor overlap, in ascending order. */

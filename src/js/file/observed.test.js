@@ -1,14 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { observedBlob } from "./observed.js";
+import { lazyBlob } from "./blob.js";
+import { observed as observedSource } from "./observed.js";
 
 function observed(length, options = {}) {
   const events = [];
   let close = () => {};
   const onProgress = (event) => events.push(event);
-  const blob = observedBlob(new Blob([new Uint8Array(length).fill(7)]), { onProgress, ...options }, (listener) => {
-    close = listener;
-  });
+  const source = {
+    byteLength: () => length,
+    open: async () => {},
+    async *read(start, end) {
+      yield new Uint8Array(end - start).fill(7);
+    },
+  };
+  const blob = lazyBlob(observedSource(source, { onProgress, ...options }, (listener) => (close = listener)), "");
   return { blob, events, close: () => close() };
 }
 

@@ -26,6 +26,7 @@ export function modelBlob(openView, settle, checkOpen) {
   const source = {
     byteLength: () => view?.byteLength,
     open: () => opened,
+    hasFileChecks: () => settle(async () => (view ?? (await opening)).hasFileChecks()),
     /**
      * @param {number} start
      * @param {number} end

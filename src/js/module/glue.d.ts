@@ -170,6 +170,8 @@ export interface TensorStream {
 /** A model as one SafeTensors file. */
 export interface ModelView {
   readonly byteLength: number;
+  /** Whether a read of the whole file compares checksums of the model's files. */
+  hasFileChecks(): Promise<boolean>;
   /** Starts to read the bytes `[start, end)`. */
   read(start: number, end: number, signal?: AbortSignal): Promise<ViewReader>;
 }

@@ -70,7 +70,7 @@ function isPlain(value) {
  *
  * @type {Check<AbortSignal | undefined>}
  */
-function signal(value, name) {
+export function signal(value, name) {
   if (value === null) return undefined;
   if (tryGet(abortedOf, value) === undefined) throw invalidValue(name, value, "an AbortSignal");
   return value;
@@ -338,7 +338,6 @@ export const position = integer(0);
 const isOrder = (/** @type {any} */ value) => value === "file" || value === "given";
 const TENSORS = options({ names, order: check(isOrder, '"file" or "given"'), signal, layout, ...gpu }, "tensors");
 const CALL = options({ signal }, "this call");
-const EXTERNAL_DATA = options({ signal, onProgress: callable }, "externalData");
 
 /**
  * @template T
@@ -391,7 +390,6 @@ export const tensorOptions = optional((given) => {
   const intoArray = checked.into && tryGet(arrayOf, given.into);
   return { ...checked, intoArray };
 });
-export const externalOptions = optional(EXTERNAL_DATA);
 /** Options of calls that only have a signal. */
 export const callOptions = optional(CALL);
 export const tensorsOptions = optional((given) => {

@@ -26,6 +26,8 @@ export interface RemoteMethods {
   verify: () => Verified;
   /** The length in bytes of the model as one SafeTensors file. */
   openView: () => number;
+  /** Whether a read of that whole file compares checksums of the model's files. */
+  hasFileChecks: () => boolean;
   /** Starts to read a range of that file. The page chooses the number of the reader. */
   readView: (reader: number, range: [start: number, end: number]) => undefined;
   /** Starts to read tensors. The page chooses the number of the reader. */

@@ -273,6 +273,7 @@ class RemoteLoader {
   async openView() {
     return {
       byteLength: await this.#call("openView", []),
+      hasFileChecks: () => this.#call("hasFileChecks", []),
       read: async (start, end, signal) => {
         const reader = ++lastNumber;
         this.#call("readView", [reader, [start, end]]).catch(() => {}); // `fill` rejects, too

@@ -214,6 +214,10 @@ function serveLoader() {
       return [{ value: view.byteLength }];
     },
 
+    async hasFileChecks() {
+      return [{ value: (await view?.hasFileChecks()) ?? false }];
+    },
+
     async readView(_, number, [start, end]) {
       const reading = view?.read(start, end);
       if (!reading) return;

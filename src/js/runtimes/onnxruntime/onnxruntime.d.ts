@@ -3,7 +3,7 @@
  *
  * @module weightstream/onnxruntime
  */
-import type { RemoteFile, StreamingLoader } from "../../weightstream.js";
+import type { OpenOptions, RemoteFile, Source, StreamingLoader } from "../../weightstream.js";
 
 /** A file of external data of a graph, as ONNX Runtime Web takes it. */
 export interface ExternalDataFile {
@@ -34,6 +34,33 @@ export interface ExternalDataOptions {
   signal?: AbortSignal | null | undefined;
   /** Called while the data are read, at most ten times a second, and once at the end. Default: none. */
   onProgress?: ((event: ExternalDataProgress) => void) | undefined;
+  /**
+   * The bytes of the graph. They say which parts of the data the session needs, so that only these are read ahead.
+   * Default: all tensors of a loader; of a file, what an earlier session has read.
+   */
+  graph?: Uint8Array | ArrayBuffer | undefined;
+  /**
+   * How many bytes are requested before the session asks for them, at most. ONNX Runtime asks for nothing until it is
+   * compiled, and then for one tensor after another, in an order of its own. If the data are cached, this order is
+   * recorded when the loader or the file is closed, for the next visit. 0 reads nothing ahead. Default: 64 MiB.
+   */
+  readAhead?: number | undefined;
+}
+
+/** Options of {@link prepare}. */
+export interface PrepareOptions extends ExternalDataOptions {
+  /** Options of `StreamingLoader.open`. Default: those of `open`, and the same `signal`. */
+  open?: OpenOptions | undefined;
+}
+
+/** Weights that {@link prepare} loads. */
+export interface PreparedData {
+  /** The option of `InferenceSession.create`. The `size` of the Blob is not that of the data until they are open. */
+  readonly externalData: ExternalDataFile[];
+  /** The loader of the weights. If it rejects, so does the session, with an error of ONNX Runtime. */
+  readonly loader: Promise<StreamingLoader>;
+  /** Closes the loader, also one that is still being opened. Call it when the session is created, or has failed. */
+  close(): void;
 }
 
 /**
@@ -62,3 +89,19 @@ export interface ExternalDataOptions {
 export function externalData(
   source: StreamingLoader | RemoteFile, path: string, options?: ExternalDataOptions,
 ): Promise<ExternalDataFile[]>;
+
+/**
+ * Opens the weights of a graph and reads them ahead, while the page loads ONNX Runtime. Returns at once. For pages that
+ * know early which model they need; otherwise like {@link externalData} of a loader.
+ *
+ * ```js
+ * const weights = prepare("/model/model.apr", "model.safetensors");
+ * const ort = await import("onnxruntime-web/jspi");
+ * const { externalData } = weights;
+ * const session = await ort.InferenceSession.create("/model/model.onnx", { externalData });
+ * weights.close();
+ * ```
+ *
+ * Throws for invalid arguments. Other errors reject `loader` and the session.
+ */
+export function prepare(source: Source, path: string, options?: PrepareOptions): PreparedData;

@@ -1,26 +1,71 @@
 // @ts-check
 // `weightstream/onnxruntime`: the external data of an ONNX graph, for `InferenceSession.create`.
 import { RemoteFile, StreamingLoader } from "../../weightstream.js";
-import { observedBlob } from "../../file/observed.js";
+import { lazyBlob } from "../../file/blob.js";
+import { observed } from "../../file/observed.js";
 import { checkAborted } from "../../loader/abort.js";
 import { WHEN_CLOSED } from "../../loader/closing.js";
 import { invalid } from "../../loader/error.js";
-import { externalOptions } from "../../options/options.js";
+import { externalOptions, prepareOptions } from "./options.js";
+import { withReadAhead } from "./ahead.js";
 
 /** @import * as Api from "./onnxruntime.js" */
+/** @import { BlobSource } from "../../file/blob.js" */
 
 /** @type {typeof Api.externalData} */
 export async function externalData(source, path, given) {
   const how = externalOptions(given);
+  checkPath(path);
+  checkAborted(how.signal);
+  return [{ path, data: lazyBlob(await dataOf(source, path, how), "") }];
+}
+
+/** @type {typeof Api.prepare} */
+export function prepare(source, path, given) {
+  const { open, ...how } = prepareOptions(given);
+  checkPath(path);
+  const { signal } = how;
+  const loader = StreamingLoader.open(source, { ...(signal && { signal }), ...open });
+  const opening = loader.then((opened) => dataOf(opened, path, how));
+  for (const promise of [loader, opening]) promise.catch(() => {}); // the reads of the session reject with its reason
+  /** @type {BlobSource | undefined} */
+  let data;
+  const pending = {
+    // ONNX Runtime compares the end of each range with the length, perhaps before it is known.
+    byteLength: () => (data ? data.byteLength() : Number.MAX_SAFE_INTEGER),
+    async open() {
+      data = await opening;
+      await data.open();
+    },
+    /**
+     * @param {number} start
+     * @param {number} end
+     * @param {AbortSignal} [stop]
+     */
+    async *read(start, end, stop) {
+      yield* (await opening).read(start, end, stop);
+    },
+  };
+  const close = () => void loader.then((opened) => opened.close(), () => {});
+  return { externalData: [{ path, data: lazyBlob(pending, "") }], loader, close };
+}
+
+/** @param {string} path */
+function checkPath(path) {
   if (typeof path !== "string" || path === "") {
     throw invalid("`path` must be the location of the external data, as it is in the ONNX graph");
   }
-  checkAborted(how.signal);
-  if (source instanceof StreamingLoader || source instanceof RemoteFile) {
-    const data = source instanceof RemoteFile ? source.blob() : await source.toBlob();
-    if (!how.signal && !how.onProgress) return [{ path, data }];
-    const whenClosed = (/** @type {() => void} */ listener) => /** @type {any} */ (source)[WHEN_CLOSED](listener);
-    return [{ path, data: observedBlob(data, how, whenClosed) }];
+}
+
+/**
+ * @param {StreamingLoader | RemoteFile} source
+ * @param {string} path
+ * @param {ReturnType<typeof externalOptions>} how
+ */
+async function dataOf(source, path, how) {
+  if (!(source instanceof StreamingLoader || source instanceof RemoteFile)) {
+    throw invalid("the source must be a StreamingLoader, or a RemoteFile, which openFile() returns");
   }
-  throw invalid("the source must be a StreamingLoader, or a RemoteFile, which openFile() returns");
+  const whenClosed = (/** @type {() => void} */ listener) => /** @type {any} */ (source)[WHEN_CLOSED](listener);
+  return observed(await withReadAhead(source, path, how, whenClosed), how, whenClosed);
 }

@@ -1,0 +1,111 @@
+// @ts-check
+// Which bytes of external data an ONNX graph refers to. The numbers are those of the fields in onnx.proto.
+import { invalid } from "../../loader/error.js";
+
+/** @import { Range } from "./ranges.js" */
+
+/**
+ * For each message that is read, the message in its fields. Other fields are skipped.
+ *
+ * @type {Record<string, Record<number, string>>}
+ */
+const MESSAGES = {
+  model: { 7: "graph" },
+  graph: { 1: "node", 5: "tensor", 15: "sparse" },
+  node: { 5: "attribute" },
+  attribute: { 5: "tensor", 6: "graph", 10: "tensor", 11: "graph" },
+  sparse: { 1: "tensor", 2: "tensor" },
+};
+
+/** The field of a tensor with its place in a file: pairs of texts with the fields 1 and 2. */
+const EXTERNAL_DATA = 13;
+
+/** Graphs in attributes of nodes, such as the branches of `If`, have nodes of their own. */
+const MAX_DEPTH = 64;
+
+/**
+ * The ranges of the file at `path` that the graph refers to, in the order of the graph.
+ *
+ * @param {Uint8Array<ArrayBuffer>} graph A `ModelProto`.
+ * @param {string} path
+ * @returns {Range[]}
+ */
+export function externalRanges(graph, path) {
+  /** @type {Range[]} */
+  const ranges = [];
+
+  /**
+   * @param {string} message
+   * @param {Uint8Array<ArrayBuffer>} bytes
+   * @param {number} depth
+   */
+  function visit(message, bytes, depth) {
+    if (message === "tensor") return void ranges.push(...placeOf(bytes, path));
+    if (depth > MAX_DEPTH) throw malformed();
+    for (const [number, content] of fields(bytes)) {
+      const inner = MESSAGES[message]?.[number];
+      if (inner) visit(inner, content, depth + 1);
+    }
+  }
+
+  visit("model", graph, 0);
+  return ranges;
+}
+
+/**
+ * The range of a tensor in the file at `path`, if it is there. The end is infinite if the graph does not state the
+ * length.
+ *
+ * @param {Uint8Array<ArrayBuffer>} tensor
+ * @param {string} path
+ * @returns {Range[]}
+ */
+function placeOf(tensor, path) {
+  /** @type {Map<string, string>} */
+  const place = new Map();
+  for (const [number, entry] of fields(tensor)) {
+    if (number !== EXTERNAL_DATA) continue;
+    const texts = new Map([...fields(entry)].map(([number, content]) => [number, new TextDecoder().decode(content)]));
+    place.set(texts.get(1) ?? "", texts.get(2) ?? "");
+  }
+  const normalized = (/** @type {string | undefined} */ location) => location?.replace(/^\.\//, "");
+  if (place.size === 0 || normalized(place.get("location")) !== normalized(path)) return [];
+  const [start, length] = [Number(place.get("offset") ?? 0), Number(place.get("length") ?? Infinity)];
+  return start >= 0 && length > 0 ? [[start, start + length]] : [];
+}
+
+/**
+ * The fields of a message that have a length, with their numbers.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @returns {Generator<[number: number, content: Uint8Array<ArrayBuffer>]>}
+ */
+function* fields(bytes) {
+  let at = 0;
+
+  /** Numbers above 2^53 are rounded: they are not those of fields, and lie outside the message. */
+  function varint() {
+    for (let value = 0, factor = 1; ; factor *= 128) {
+      const byte = bytes[at++];
+      if (byte === undefined) throw malformed();
+      value += (byte & 127) * factor;
+      if (byte < 128) return value;
+    }
+  }
+
+  while (at < bytes.length) {
+    const key = varint();
+    const wireType = key % 8;
+    if (wireType === 0) varint();
+    else if (wireType === 1) at += 8;
+    else if (wireType === 5) at += 4;
+    else if (wireType === 2) {
+      const end = varint() + at;
+      if (end > bytes.length) throw malformed();
+      yield [Math.floor(key / 8), bytes.subarray(at, end)];
+      at = end;
+    } else throw malformed();
+  }
+}
+
+const malformed = () => invalid("`graph` is not an ONNX model");

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ReadAhead } from "./read_ahead.js";
+
+const MIB = 1024 * 1024;
+
+// A file whose bytes are their positions modulo 251, read in pieces of this length. Notes what is requested.
+function file({ pieceBytes = MIB, fails = () => false } = {}) {
+  const requests = [];
+  const delivered = [];
+  const buffer = new Uint8Array(pieceBytes); // valid until the next piece, as in the module
+  async function* read(start, end, signal) {
+    requests.push([start, end]);
+    for (let at = start; at < end;) {
+      await new Promise((resolve) => setImmediate(resolve));
+      signal?.throwIfAborted();
+      const piece = buffer.subarray(0, Math.min(pieceBytes, end - at));
+      if (fails(at)) throw new Error(`cannot read ${at}`);
+      piece.forEach((_, offset) => (piece[offset] = (at + offset) % 251));
+      delivered.push([at, at + piece.length]);
+      at += piece.length;
+      yield piece;
+    }
+  }
+  return { read, requests, delivered, total: () => delivered.reduce((sum, [from, to]) => sum + to - from, 0) };
+}
+
+async function ask(ahead, start, end, signal) {
+  let at = start;
+  for await (const piece of ahead.read(start, end, signal)) {
+    for (const byte of piece) assert.equal(byte, at++ % 251);
+    await new Promise((resolve) => setImmediate(resolve)); // as a stream that is read slowly
+  }
+  assert.equal(at, end);
+}
+
+const idle = async () => {
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+};
+
+test("begins before it is asked, and requests nothing twice", async () => {
+  const { read, requests, total } = file({ pieceBytes: 10 });
+  const ahead = new ReadAhead(read, [[0, 25], [25, 40], [40, 60]], 1000);
+  await idle();
+  assert.deepEqual(requests, [[0, 25], [25, 40], [40, 60]]);
+  for (const range of [[40, 60], [0, 25], [25, 40]]) await ask(ahead, ...range);
+  assert.equal(total(), 60);
+});
+
+test("keeps few bytes while nothing is asked for", async () => {
+  const { read, requests, total } = file({ pieceBytes: 10 });
+  const ranges = Array.from({ length: 20 }, (_, at) => [at * 100, (at + 1) * 100]);
+  const ahead = new ReadAhead(read, ranges, 150);
+  await idle();
+  assert.ok(total() <= 150 + 3 * 10, `${total()} bytes are kept`);
+  for (const range of ranges) await ask(ahead, ...range);
+  assert.equal(total(), 2000);
+  assert.equal(requests.length, 20);
+});
+
+test("an order that was not expected costs no byte", async () => {
+  const { read, total } = file({ pieceBytes: 10 });
+  const ranges = Array.from({ length: 20 }, (_, at) => [at * 100, (at + 1) * 100]);
+  const ahead = new ReadAhead(read, ranges, 150);
+  await idle();
+  const places = Array.from({ length: 20 }, (_, at) => (at * 7 + 3) % 20);
+  for (const place of places) await ask(ahead, ...ranges[place]);
+  assert.equal(total(), 2000);
+});
+
+test("parts of ranges, and reads over several ranges, are not read twice", async () => {
+  const { read, total } = file({ pieceBytes: 10 });
+  const ahead = new ReadAhead(read, [[20, 60], [60, 100], [100, 120]], 30);
+  await ask(ahead, 30, 50);
+  await ask(ahead, 20, 30);
+  await ask(ahead, 50, 110);
+  await ask(ahead, 110, 130); // the last ten bytes were not expected
+  assert.equal(total(), 110);
+});
+
+test("reads of the same bytes at the same time do not disturb each other", async () => {
+  const { read } = file({ pieceBytes: 10 });
+  const ahead = new ReadAhead(read, [[0, 50], [50, 100]], 20);
+  await Promise.all([ask(ahead, 0, 100), ask(ahead, 0, 100), ask(ahead, 40, 60)]);
+  await ask(ahead, 0, 100);
+});
+
+test("pieces larger than a buffer, and buffers that are used again, keep their bytes", async () => {
+  const { read, total } = file({ pieceBytes: 3 * MIB });
+  const ahead = new ReadAhead(read, [[0, 5 * MIB], [5 * MIB, 9 * MIB]], 2 * MIB);
+  await ask(ahead, 0, 5 * MIB);
+  await ask(ahead, 5 * MIB, 9 * MIB);
+  assert.equal(total(), 9 * MIB);
+});
+
+test("a failure is reported to the read that needs the bytes, and only there", async () => {
+  let isBroken = true;
+  const { read } = file({ pieceBytes: 10, fails: (at) => isBroken && at === 30 });
+  const ahead = new ReadAhead(read, [[0, 20], [20, 50]], 1000);
+  await idle();
+  await ask(ahead, 0, 20);
+  await assert.rejects(ask(ahead, 20, 50), /cannot read 30/);
+  isBroken = false;
+  await ask(ahead, 20, 50);
+});
+
+test("after a stop, nothing is read ahead, and reads go on", async () => {
+  const { read, total } = file({ pieceBytes: 10 });
+  const ahead = new ReadAhead(read, [[0, 50], [50, 100]], 1000);
+  const asked = ask(ahead, 0, 100);
+  ahead.stop();
+  await asked;
+  const before = total();
+  await idle();
+  assert.equal(total(), before);
+});
+
+test("an aborted read rejects with the reason", async () => {
+  const { read } = file({ pieceBytes: 10 });
+  const ahead = new ReadAhead(read, [[0, 50]], 1000);
+  const controller = new AbortController();
+  const asked = ask(ahead, 0, 50, controller.signal);
+  controller.abort(new Error("not needed"));
+  await assert.rejects(asked, /not needed/);
+});

@@ -13,7 +13,7 @@ use crate::failures;
 use crate::page::{LOAD_LIMIT, Page, SOON};
 use xtask::project::Project;
 use xtask::wasm_target::{self, TARGET};
-use xtask::{command, demo, model, workspace};
+use xtask::{bridges, command, demo, model, workspace};
 
 /// The profile of cargo in `bridges/Cargo.toml` with which the examples are built.
 const PROFILE: &str = "page-test";
@@ -37,12 +37,12 @@ pub fn run(project: &Project) -> Result<()> {
 
 /// Compiles an example. Returns the folder with its module and glue.
 fn build(project: &Project, name: &str, temporary: &Path) -> Result<PathBuf> {
-    let bridges = project.root.join("bridges");
+    let folder = project.root.join("bridges");
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo.args(["build", "--lib", "--locked", "--profile", PROFILE, "--target", TARGET]);
     cargo.args(["--package", &format!("{name}-example")]);
-    command::run(cargo.current_dir(&bridges))?;
-    let module = bridges.join(format!("target/{TARGET}/{PROFILE}/{name}_example.wasm"));
+    command::run(bridges::linted(cargo.current_dir(&folder)))?;
+    let module = folder.join(format!("target/{TARGET}/{PROFILE}/{name}_example.wasm"));
     let built = temporary.join(name);
     let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);
     command::run(bindgen.arg(module).arg(format!("{name}_example")).arg(&built))?;

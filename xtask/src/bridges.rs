@@ -7,6 +7,9 @@ use anyhow::Result;
 use crate::project::Project;
 use crate::{command, packaged, workspace};
 
+/// What is compiled natively. The example of candle runs only in a browser: natively, its models would take a minute.
+const NATIVE: [&str; 3] = ["weightstream-burn", "weightstream-candle", "burn-example"];
+
 /// Checks formatting and lints, runs the tests, builds a project that depends on the packages, and runs the examples in
 /// a browser. The crates have no code of their own for wasm32, so only the examples compile them for it, because candle
 /// and burn take minutes.
@@ -16,11 +19,16 @@ pub fn test(project: &Project) -> Result<()> {
     // Cargo runs the examples in documentation only alone.
     for targets in ["--all-targets", "--doc"] {
         let mut test = Command::new("cargo");
-        test.args(["test", "--locked", "--workspace", "--no-fail-fast", targets]).current_dir(&folder);
-        // Clippy compiles the crates of the workspace, and warnings are errors. `cargo clippy` would compile candle and
-        // burn a second time.
-        command::run(test.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", "-Dwarnings"))?;
+        test.args(["test", "--locked", "--no-fail-fast", targets]).current_dir(&folder);
+        test.args(NATIVE.iter().flat_map(|name| ["--package", name]));
+        command::run(linted(&mut test))?;
     }
     packaged::test(project)?;
     workspace::run(project, "e2e", &["bridges".to_owned()])
+}
+
+/// Makes clippy compile the crates of the workspace, and warnings errors. `cargo clippy` would compile candle and burn a
+/// second time.
+pub fn linted(cargo: &mut Command) -> &mut Command {
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", "-Dwarnings")
 }

@@ -1,10 +1,7 @@
 //! Loads every fixture and compares its tensors, dtypes and bytes with those that its writer stored.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod corpus;
-
-use corpus::{ExpectedTensor, Fixture, folder_of, root};
+use crate::corpus;
+use crate::corpus::{ExpectedTensor, Fixture, folder_of, root};
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use serde::Deserialize;

@@ -1,23 +1,21 @@
 //! Runs the fuzz targets on the fixtures and on several thousand corrupted copies, without coverage guidance.
 //! `cargo xtask fuzz` runs them with a fuzzer.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 #![allow(unreachable_pub, reason = "the targets are also compiled as a separate crate")]
 
 #[cfg(feature = "ztensor")]
-#[path = "../fuzz/src/byte_streams.rs"]
+#[path = "../../fuzz/src/byte_streams.rs"]
 mod byte_streams;
-mod corpus;
-#[path = "../fuzz/src/decoder.rs"]
+#[path = "../../fuzz/src/decoder.rs"]
 mod decoder;
-#[path = "../fuzz/src/load.rs"]
+#[path = "../../fuzz/src/load.rs"]
 mod load;
-#[path = "../fuzz/src/parser.rs"]
+#[path = "../../fuzz/src/parser.rs"]
 mod parser;
 #[cfg(feature = "zstd")]
-#[path = "../fuzz/src/zstd_c.rs"]
+#[path = "../../fuzz/src/zstd_c.rs"]
 mod zstd_c;
 
+use crate::corpus;
 use arbitrary::{Arbitrary, Unstructured};
 use std::rc::Rc;
 use weightstream::internals::format::{self, Format};

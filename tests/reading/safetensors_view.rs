@@ -1,9 +1,6 @@
 //! A model of any format presented as one SafeTensors file.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod corpus;
-
+use crate::corpus;
 use futures::executor::block_on;
 use std::fs;
 use std::ops::Range;

@@ -1,10 +1,7 @@
 //! Decoding and digesting in a pool gives the same results as in the loader's own thread.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod corpus;
-
-use corpus::root;
+use crate::corpus;
+use crate::corpus::root;
 use futures::executor::block_on;
 use futures::future::{self, FutureExt, LocalBoxFuture};
 use futures::stream::StreamExt;

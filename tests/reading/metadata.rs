@@ -1,10 +1,7 @@
 //! The metadata of models and the attributes of tensors are those that their writers stored.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod corpus;
-
-use corpus::Fixture;
+use crate::corpus;
+use crate::corpus::Fixture;
 use futures::executor::block_on;
 use std::sync::Arc;
 use weightstream::internals::index::{Metadata, Tensor};

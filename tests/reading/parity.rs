@@ -1,10 +1,7 @@
 //! The native reader over memory maps and the loader give the same results for every fixture.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod corpus;
-
-use corpus::root;
+use crate::corpus;
+use crate::corpus::root;
 use futures::executor::block_on;
 use serde_json::{Value, json};
 use std::fs;

@@ -39,7 +39,7 @@ import {
 } from "weightstream";
 import { createFetch, type FetchOptions } from "weightstream/fetch";
 import { StreamingLoader as InlineLoader } from "weightstream/inline";
-import { externalData, type ExternalDataProgress } from "weightstream/onnxruntime";
+import { externalData, prepare, type ExternalDataProgress, type PreparedData } from "weightstream/onnxruntime";
 import { serve, type ServeOptions } from "weightstream/service-worker";
 import { ioHandler, type IoHandlerOptions, type TfjsArtifacts, type TfjsHandler } from "weightstream/tfjs";
 import { connect, type ConnectOptions, type TransformersEnvironment } from "weightstream/transformers";
@@ -247,6 +247,12 @@ export async function files(signal: AbortSignal): Promise<void> {
   const loader = await StreamingLoader.open("https://example.org/model.apr");
   const model: Blob = await loader.toBlob();
   const externalModel: { path: string; data: Blob }[] = await externalData(loader, "model.safetensors");
+  const graph = await file.arrayBuffer();
+  const prepared: PreparedData = prepare("/model.apr", "model.safetensors", {
+    graph, readAhead: 32 << 20, onProgress: onRead, open: { cache: "none" },
+  });
+  console.log(prepared.externalData[0]?.path, (await prepared.loader).stats.requests);
+  prepared.close();
   const size: number = loader.toBlob().slice(0, 8).size + model.size;
   console.log(externalModel, size);
   console.log(bytes, stream, text, buffer, json, blob, response, stored, external, file.type, file.url, file.stats);

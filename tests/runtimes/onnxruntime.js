@@ -46,7 +46,7 @@ async function compare(build, { isLazy }) {
   return failures;
 }
 
-// Firefox does not have JSPI.
+// Firefox has JSPI from 153 on.
 const hasJspi = () => WebAssembly.Suspending !== undefined || navigator.userAgent.includes("Chrome");
 
 export const jspi = () => (hasJspi() ? compare("ort.jspi.min.mjs", { isLazy: true }) : new Failures());

@@ -6,8 +6,8 @@ const { Failures, hex } = await import("/files/common.js");
 
 const DIST = "/npm/onnxruntime-web/dist/";
 
-// Firefox does not have JSPI.
-const BUILDS = navigator.userAgent.includes("Chrome") ? ["ort.jspi.min.mjs", "ort.wasm.min.mjs"] : ["ort.wasm.min.mjs"];
+const hasJspi = WebAssembly.Suspending !== undefined || navigator.userAgent.includes("Chrome");
+const BUILDS = [...(hasJspi ? ["ort.jspi.min.mjs"] : []), "ort.wasm.min.mjs"];
 
 // The inputs of a sentence of token numbers, and of a frame of sound.
 function inputsOf(ort, names) {

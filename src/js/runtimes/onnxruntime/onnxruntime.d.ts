@@ -57,7 +57,10 @@ export interface PrepareOptions extends ExternalDataOptions {
 export interface PreparedData {
   /** The option of `InferenceSession.create`. The `size` of the Blob is not that of the data until they are open. */
   readonly externalData: ExternalDataFile[];
-  /** The loader of the weights. If it rejects, so does the session, with an error of ONNX Runtime. */
+  /**
+   * The loader of the weights. It rejects if they cannot be opened, or not be stored in a SafeTensors file. The session
+   * then rejects with an error of ONNX Runtime.
+   */
   readonly loader: Promise<StreamingLoader>;
   /** Closes the loader, also one that is still being opened. Call it when the session is created, or has failed. */
   close(): void;

@@ -25,9 +25,10 @@ export function prepare(source, path, given) {
   const { open, ...how } = prepareOptions(given);
   checkPath(path);
   const { signal } = how;
-  const loader = StreamingLoader.open(source, { ...(signal && { signal }), ...open });
-  const opening = loader.then((opened) => dataOf(opened, path, how));
-  for (const promise of [loader, opening]) promise.catch(() => {}); // the reads of the session reject with its reason
+  const opened = StreamingLoader.open(source, { ...(signal && { signal }), ...open });
+  const opening = opened.then((loader) => dataOf(loader, path, how));
+  const loader = opening.then(() => opened);
+  loader.catch(() => {}); // the session rejects, too
   /** @type {BlobSource | undefined} */
   let data;
   const pending = {
@@ -46,7 +47,7 @@ export function prepare(source, path, given) {
       yield* (await opening).read(start, end, stop);
     },
   };
-  const close = () => void loader.then((opened) => opened.close(), () => {});
+  const close = () => void opened.then((loader) => loader.close(), () => {});
   return { externalData: [{ path, data: lazyBlob(pending, "") }], loader, close };
 }
 

@@ -27,8 +27,8 @@ pub fn test(project: &Project) -> Result<()> {
     workspace::run(project, "e2e", &["bridges".to_owned()])
 }
 
-/// Makes clippy compile the crates of the workspace, and warnings errors. `cargo clippy` would compile candle and burn a
-/// second time.
+/// Makes clippy compile the crates of the workspace, and warnings errors. `cargo clippy` would compile candle and burn
+/// a second time.
 pub fn linted(cargo: &mut Command) -> &mut Command {
     cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", "-Dwarnings")
 }

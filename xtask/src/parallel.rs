@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
 use anyhow::{Context, Result};
 
@@ -30,8 +31,9 @@ pub struct StepResult<'a> {
     pub output: String,
 }
 
-/// Starts the steps with these names in order, each in its own process. Calls `on_end` whenever a step ends.
-pub fn run<'a>(names: &[&'a str], mut on_end: impl FnMut(StepResult<'a>)) {
+/// Starts the steps with these names in order, each in its own process of the program `xtask`. Calls `on_end` whenever
+/// a step ends.
+pub fn run<'a>(xtask: &Path, names: &[&'a str], mut on_end: impl FnMut(StepResult<'a>)) {
     let waiting = Mutex::new(names.iter());
     let (sender, ended) = mpsc::channel();
     thread::scope(|scope| {
@@ -40,7 +42,7 @@ pub fn run<'a>(names: &[&'a str], mut on_end: impl FnMut(StepResult<'a>)) {
             scope.spawn(move || {
                 let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
                 while let Some(name) = next() {
-                    sender.send(run_step(name)).ok(); // the receiver below lives until all steps have ended
+                    sender.send(run_step(xtask, name)).ok(); // the receiver below lives until all steps have ended
                 }
             });
         }
@@ -50,16 +52,16 @@ pub fn run<'a>(names: &[&'a str], mut on_end: impl FnMut(StepResult<'a>)) {
 }
 
 /// Runs a step in a process of its own, which is killed after the time limit.
-pub fn run_step(name: &str) -> StepResult<'_> {
+pub fn run_step<'a>(xtask: &Path, name: &'a str) -> StepResult<'a> {
     let start = Instant::now();
-    let (passed, output) = attempt(name).unwrap_or_else(|error| (false, format!("{error:#}\n")));
+    let (passed, output) = attempt(xtask, name).unwrap_or_else(|error| (false, format!("{error:#}\n")));
     StepResult { name, passed, time: start.elapsed(), output }
 }
 
 /// Runs a step. Returns whether it passed, and its output.
-fn attempt(name: &str) -> Result<(bool, String)> {
+fn attempt(xtask: &Path, name: &str) -> Result<(bool, String)> {
     let mut log: File = tempfile::tempfile()?;
-    let mut xtask = Command::new(env::current_exe()?);
+    let mut xtask = Command::new(xtask);
     xtask.args(["test", name]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     let mut child = xtask.spawn().with_context(|| format!("cannot run the step {name}"))?;
     let end = Instant::now() + STEP_LIMIT;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: runs the steps of the test suite. A failed step does not stop later ones.
 
 use std::cmp::Reverse;
+use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -233,12 +234,15 @@ pub fn run(project: &Project, extent: Extent, names: &[String]) -> Result<()> {
 }
 
 fn run_suite(project: &Project, extent: Extent) -> Result<()> {
+    // Its path now: a step that compiles this program again would replace the file, and the path would be that of a
+    // deleted one.
+    let xtask = &env::current_exe()?;
     let mut outcomes: Vec<_> = SEQUENTIAL_STEPS.iter().map(|step| outcome(project, step)).collect();
     let long: &[Step] = if extent == Extent::All { &LONG_STEPS } else { &[] };
     let steps: Vec<&'static Step> = long.iter().chain(&PARALLEL_STEPS).collect();
     let names: Vec<_> = steps.iter().map(|step| step.name).collect();
     let mut failures = Vec::new();
-    parallel::run(&names, |ended| {
+    parallel::run(xtask, &names, |ended| {
         let Some(step) = steps.iter().find(|step| step.name == ended.name) else { return };
         title(step);
         print!("{}", ended.output);
@@ -250,7 +254,7 @@ fn run_suite(project: &Project, extent: Extent) -> Result<()> {
     for (step, _, time) in &failures {
         title(step);
         println!("{} failed beside other steps, and runs again alone", step.name);
-        let again = parallel::run_step(step.name);
+        let again = parallel::run_step(xtask, step.name);
         print!("{}", again.output);
         let result = if again.passed { Passed::Alone } else { Passed::Not };
         outcomes.push(Outcome { step, result, time: again.time + *time });

@@ -1,6 +1,7 @@
 // @ts-check
 // A file whose reads are counted, and can be aborted.
 import { checkAborted } from "../loader/abort.js";
+import { ByteRanges } from "./byte_ranges.js";
 
 /** @import { ExternalDataProgress } from "../runtimes/onnxruntime/onnxruntime.js" */
 /** @import { BlobSource } from "./blob.js" */
@@ -19,7 +20,7 @@ const INTERVAL_MS = 100;
  */
 export function observed(source, { signal, onProgress }, whenClosed) {
   if (!signal && !onProgress) return source;
-  const read = new ReadRanges();
+  const read = new ByteRanges();
   let reportedAt = 0;
   let hasEnded = false;
 
@@ -42,6 +43,7 @@ export function observed(source, { signal, onProgress }, whenClosed) {
   }
 
   if (onProgress) signal?.addEventListener("abort", abort);
+  if (signal?.aborted) abort();
   whenClosed(() => report("done"));
   return {
     byteLength: source.byteLength,
@@ -73,24 +75,4 @@ export function observed(source, { signal, onProgress }, whenClosed) {
       }
     },
   };
-}
-
-/** Which bytes were read: ranges that neither touch nor overlap, in ascending order. */
-class ReadRanges {
-  /** @type {[start: number, end: number][]} */
-  #ranges = [];
-  byteLength = 0;
-
-  /**
-   * @param {number} start
-   * @param {number} end
-   */
-  add(start, end) {
-    const [before, after] = [this.#ranges.filter((range) => range[1] < start), this.#ranges.filter(([at]) => at > end)];
-    const touching = this.#ranges.slice(before.length, this.#ranges.length - after.length);
-    const first = Math.min(start, ...touching.map(([at]) => at));
-    const last = Math.max(end, ...touching.map((range) => range[1]));
-    this.byteLength += last - first - touching.reduce((sum, range) => sum + range[1] - range[0], 0);
-    this.#ranges = [...before, [first, last], ...after];
-  }
 }

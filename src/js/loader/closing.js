@@ -8,17 +8,20 @@ export const WHEN_CLOSED = Symbol("whenClosed");
 export class CloseListeners {
   /** @type {Set<() => void>} */
   #listeners = new Set();
+  #isClosed = false;
 
   /**
-   * @param {() => void} listener
+   * @param {() => void} listener Called at once if it is closed already.
    * @returns {() => void} Removes the listener.
    */
   add(listener) {
-    this.#listeners.add(listener);
+    if (this.#isClosed) listener();
+    else this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
   call() {
+    this.#isClosed = true;
     const listeners = [...this.#listeners];
     this.#listeners.clear();
     for (const listener of listeners) listener();

@@ -70,8 +70,11 @@ function placeOf(tensor, path) {
   }
   const normalized = (/** @type {string | undefined} */ location) => location?.replace(/^\.\//, "");
   if (place.size === 0 || normalized(place.get("location")) !== normalized(path)) return [];
-  const [start, length] = [Number(place.get("offset") ?? 0), Number(place.get("length") ?? Infinity)];
-  return start >= 0 && length > 0 ? [[start, start + length]] : [];
+  const numbers = [place.get("offset") ?? "0", place.get("length") ?? "0"];
+  if (!numbers.every((text) => /^\d+$/.test(text))) return []; // ONNX Runtime refuses the graph
+  const [start = 0, length = 0] = numbers.map(Number);
+  const end = place.has("length") ? start + length : Infinity;
+  return Number.isSafeInteger(start) && (Number.isSafeInteger(end) || end === Infinity) ? [[start, end]] : [];
 }
 
 /**

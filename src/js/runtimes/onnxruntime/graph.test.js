@@ -34,6 +34,14 @@ test("a length that is not stated reaches up to the end", () => {
   assert.deepEqual(externalRanges(model(message(5, tensor({ location: "a", offset: "4" }))), "a"), [[4, Infinity]]);
 });
 
+test("leaves out what is no range", () => {
+  const odd = [{ offset: "0.5" }, { length: "99.5" }, { offset: "0x10" }, { offset: "" }, { offset: "-1" }, {
+    offset: "9007199254740993", length: "1",
+  }, { offset: "1", length: "9007199254740991" }];
+  const graph = model(...odd.map((place) => message(5, tensor({ location: "a", ...place }))));
+  assert.deepEqual(externalRanges(graph, "a"), []);
+});
+
 test("refuses what is not an ONNX model", () => {
   const files = [[0x3a, 0xff], [0x3a, 0x05, 1], [0x0f], [0x3a, 0x01, 0x80], [...new TextEncoder().encode("<html>")]];
   for (const file of files) {

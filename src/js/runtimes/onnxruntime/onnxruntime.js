@@ -28,7 +28,10 @@ export function prepare(source, path, given) {
   const opened = StreamingLoader.open(source, { ...(signal && { signal }), ...open });
   const opening = opened.then((loader) => dataOf(loader, path, how));
   const loader = opening.then(() => opened);
-  loader.catch(() => {}); // the session rejects, too
+  loader.catch(() => {
+    // The session rejects, too.
+    if (how.onProgress) report(how.onProgress, signal?.aborted ? "aborted" : "failed");
+  });
   /** @type {BlobSource | undefined} */
   let data;
   const pending = {
@@ -49,6 +52,20 @@ export function prepare(source, path, given) {
   };
   const close = () => void opened.then((loader) => loader.close(), () => {});
   return { externalData: [{ path, data: lazyBlob(pending, "") }], loader, close };
+}
+
+/**
+ * The only event of data that cannot be opened.
+ *
+ * @param {(event: Api.ExternalDataProgress) => void} onProgress
+ * @param {"failed" | "aborted"} outcome
+ */
+function report(onProgress, outcome) {
+  try {
+    onProgress({ loaded: 0, total: 0, done: true, outcome });
+  } catch (exception) {
+    globalThis.reportError?.(exception);
+  }
 }
 
 /** @param {string} path */

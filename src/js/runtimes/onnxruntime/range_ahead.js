@@ -1,5 +1,6 @@
 // @ts-check
 // A range that is read ahead, and its bytes that were not handed over yet.
+import { ByteRanges } from "../../file/byte_ranges.js";
 
 /** The length of the buffers that bytes wait in. */
 export const BUFFER_BYTES = 1024 * 1024;
@@ -7,8 +8,8 @@ export const BUFFER_BYTES = 1024 * 1024;
 /** Bytes of a range in one buffer. */
 export class Chunk {
   length = 0;
-  /** How many of its bytes were handed over. */
-  handedOver = 0;
+  /** The bytes that were handed over. */
+  handedOver = new ByteRanges();
   /** How many reads use its bytes now. */
   readers = 0;
 
@@ -72,21 +73,47 @@ export class RangeAhead {
     return this.#waiters > 0;
   }
 
+  /** The first byte that has not arrived. */
+  get arrivedTo() {
+    return this.#arrivedTo;
+  }
+
+  /**
+   * The first byte from this position on that is kept or will arrive. Infinite if there is none.
+   *
+   * @param {number} at
+   */
+  firstFrom(at) {
+    const starts = this.#chunks.filter((chunk) => chunk.end > at).map(({ start }) => Math.max(start, at));
+    const isExpected = !this.#hasEnded && this.#arrivedTo < this.end && this.end > at;
+    return Math.min(...starts, isExpected ? Math.max(this.#arrivedTo, at) : Infinity);
+  }
+
+  /**
+   * Leaves the bytes from this position on, which have not arrived, to others.
+   *
+   * @param {number} at
+   */
+  cutAt(at) {
+    this.end = Math.max(at, this.#arrivedTo);
+  }
+
   get byteLengthKept() {
     return this.#chunks.reduce((sum, chunk) => sum + chunk.length, 0);
   }
 
   get isHandedOver() {
-    return this.#arrivedTo === this.end && this.#chunks.length === 0;
+    return this.#arrivedTo >= this.end && this.#chunks.length === 0;
   }
 
   /**
-   * Copies the next bytes.
+   * Copies the next bytes, up to the end of the range. Returns how many these are.
    *
-   * @param {Uint8Array<ArrayBuffer>} piece
+   * @param {Uint8Array<ArrayBuffer>} given
    * @param {() => Uint8Array<ArrayBuffer> | undefined} unused A buffer that is not used any more.
    */
-  append(piece, unused) {
+  append(given, unused) {
+    const piece = given.subarray(0, this.end - this.#arrivedTo);
     for (let taken = 0; taken < piece.length;) {
       let chunk = this.#chunks[this.#chunks.length - 1];
       if (!chunk || chunk.end !== this.#arrivedTo || chunk.length === chunk.buffer.length) {
@@ -102,6 +129,7 @@ export class RangeAhead {
       taken += part.length;
     }
     this.#notify();
+    return piece.length;
   }
 
   /** All bytes have arrived. */
@@ -131,19 +159,24 @@ export class RangeAhead {
    *
    * @param {number} at
    * @param {() => void} onWait Called while the byte is awaited.
+   * @param {AbortSignal} [signal]
    */
-  async chunkAt(at, onWait) {
+  async chunkAt(at, onWait, signal) {
     this.#waiters++;
+    const notify = () => this.#notify();
+    signal?.addEventListener("abort", notify);
     try {
       for (;;) {
+        signal?.throwIfAborted();
         const chunk = this.#chunkWith(at);
         if (chunk) return chunk;
         if (this.#error !== undefined) throw this.#error;
-        if (this.#hasEnded || at < this.#arrivedTo) return undefined;
+        if (this.#hasEnded || at < this.#arrivedTo || at >= this.end) return undefined;
         onWait();
         await new Promise((/** @type {(value?: undefined) => void} */ resolve) => this.#listeners.add(resolve));
       }
     } finally {
+      signal?.removeEventListener("abort", notify);
       this.#waiters--;
     }
   }
@@ -154,8 +187,8 @@ export class RangeAhead {
    * @param {Chunk} chunk
    */
   remove(chunk) {
-    const isComplete = chunk.length === chunk.buffer.length;
-    if (!isComplete || chunk.readers > 0 || chunk.handedOver < chunk.length) return false;
+    const isComplete = chunk.length === chunk.buffer.length || chunk.end >= this.end;
+    if (!isComplete || chunk.readers > 0 || chunk.handedOver.byteLength < chunk.length) return false;
     const place = this.#chunks.indexOf(chunk);
     if (place >= 0) this.#chunks.splice(place, 1);
     return place >= 0;

@@ -3,7 +3,7 @@
 
 /** @typedef {[start: number, end: number]} Range The bytes `[start, end)`. */
 
-/** Ranges up to this length, such as biases, are read with their neighbours: a request takes longer than their bytes. */
+/** Ranges up to this length, such as biases, are read with their neighbours: a request takes longer than they do. */
 const SMALL_BYTES = 64 * 1024;
 
 /** The maximum length of small ranges that are read together. */
@@ -24,18 +24,22 @@ export function tensorRanges(tensors, byteLength) {
 
 /**
  * Joins small ranges with small neighbours that touch them. What is joined takes the place of the first of them. Empty
- * and overlapping ranges are left out.
+ * ranges are left out, and a range ends where another one begins.
  *
  * @param {readonly Range[]} ranges In the order in which they are needed.
  * @returns {Range[]}
  */
 export function joined(ranges) {
-  const places = ranges.map((range, place) => ({ range, place })).sort((a, b) => a.range[0] - b.range[0]);
+  const places = ranges.map((range, place) => ({ range, place })).filter(({ range }) => range[0] < range[1]);
+  places.sort((a, b) => a.range[0] - b.range[0] || a.range[1] - b.range[1]);
   /** @type {{ range: Range, place: number, isSmall: boolean }[]} */
   const groups = [];
-  for (const { range: [start, end], place } of places) {
+  for (const [at, { range: [start, wholeEnd], place }] of places.entries()) {
     const last = groups[groups.length - 1];
-    if (end <= start || (last && start < last.range[1])) continue;
+    const next = places[at + 1];
+    const end = Math.min(wholeEnd, next?.range[0] ?? Infinity);
+    if (next && end <= start) next.place = Math.min(next.place, place); // it begins at the same byte
+    if (end <= start) continue;
     const isSmall = end - start <= SMALL_BYTES;
     if (last?.isSmall && isSmall && last.range[1] === start && end - last.range[0] <= TOGETHER_BYTES) {
       last.range[1] = end;

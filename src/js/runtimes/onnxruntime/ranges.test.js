@@ -22,6 +22,11 @@ test("ranges that do not touch stay apart, and together they are at most 1 MiB",
   assert.deepEqual(joined(many), [[0, 1000 * KIB], [1000 * KIB, 2000 * KIB]]);
 });
 
-test("empty and overlapping ranges are left out", () => {
-  assert.deepEqual(joined([[5, 5], [0, 10], [4, 8], [10, 12]]), [[0, 12]]);
+test("empty ranges are left out, and ranges do not overlap", () => {
+  assert.deepEqual(joined([[5, 5], [0, 10], [10, 12], [0, 10]]), [[0, 12]]);
+  const [first, second, third] = [0, 100, 500].map((at) => at * KIB);
+  const end = 1000 * KIB;
+  assert.deepEqual(joined([[first, end], [third, end], [second, end]]), [
+    [first, second], [third, end], [second, third],
+  ]);
 });

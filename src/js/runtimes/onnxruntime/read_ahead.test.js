@@ -40,7 +40,7 @@ const idle = async () => {
 
 test("begins before it is asked, and requests nothing twice", async () => {
   const { read, requests, total } = file({ pieceBytes: 10 });
-  const ahead = new ReadAhead(read, [[0, 25], [25, 40], [40, 60]], 1000);
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 25], [25, 40], [40, 60]], 1000);
   await idle();
   assert.deepEqual(requests, [[0, 25], [25, 40], [40, 60]]);
   for (const range of [[40, 60], [0, 25], [25, 40]]) await ask(ahead, ...range);
@@ -50,7 +50,7 @@ test("begins before it is asked, and requests nothing twice", async () => {
 test("keeps few bytes while nothing is asked for", async () => {
   const { read, requests, total } = file({ pieceBytes: 10 });
   const ranges = Array.from({ length: 20 }, (_, at) => [at * 100, (at + 1) * 100]);
-  const ahead = new ReadAhead(read, ranges, 150);
+  const ahead = new ReadAhead({ ahead: read, now: read }, ranges, 150);
   await idle();
   assert.ok(total() <= 150 + 3 * 10, `${total()} bytes are kept`);
   for (const range of ranges) await ask(ahead, ...range);
@@ -61,7 +61,7 @@ test("keeps few bytes while nothing is asked for", async () => {
 test("an order that was not expected costs no byte", async () => {
   const { read, total } = file({ pieceBytes: 10 });
   const ranges = Array.from({ length: 20 }, (_, at) => [at * 100, (at + 1) * 100]);
-  const ahead = new ReadAhead(read, ranges, 150);
+  const ahead = new ReadAhead({ ahead: read, now: read }, ranges, 150);
   await idle();
   const places = Array.from({ length: 20 }, (_, at) => (at * 7 + 3) % 20);
   for (const place of places) await ask(ahead, ...ranges[place]);
@@ -70,7 +70,7 @@ test("an order that was not expected costs no byte", async () => {
 
 test("parts of ranges, and reads over several ranges, are not read twice", async () => {
   const { read, total } = file({ pieceBytes: 10 });
-  const ahead = new ReadAhead(read, [[20, 60], [60, 100], [100, 120]], 30);
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[20, 60], [60, 100], [100, 120]], 30);
   await ask(ahead, 30, 50);
   await ask(ahead, 20, 30);
   await ask(ahead, 50, 110);
@@ -80,14 +80,14 @@ test("parts of ranges, and reads over several ranges, are not read twice", async
 
 test("reads of the same bytes at the same time do not disturb each other", async () => {
   const { read } = file({ pieceBytes: 10 });
-  const ahead = new ReadAhead(read, [[0, 50], [50, 100]], 20);
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 50], [50, 100]], 20);
   await Promise.all([ask(ahead, 0, 100), ask(ahead, 0, 100), ask(ahead, 40, 60)]);
   await ask(ahead, 0, 100);
 });
 
 test("pieces larger than a buffer, and buffers that are used again, keep their bytes", async () => {
   const { read, total } = file({ pieceBytes: 3 * MIB });
-  const ahead = new ReadAhead(read, [[0, 5 * MIB], [5 * MIB, 9 * MIB]], 2 * MIB);
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 5 * MIB], [5 * MIB, 9 * MIB]], 2 * MIB);
   await ask(ahead, 0, 5 * MIB);
   await ask(ahead, 5 * MIB, 9 * MIB);
   assert.equal(total(), 9 * MIB);
@@ -96,7 +96,7 @@ test("pieces larger than a buffer, and buffers that are used again, keep their b
 test("a failure is reported to the read that needs the bytes, and only there", async () => {
   let isBroken = true;
   const { read } = file({ pieceBytes: 10, fails: (at) => isBroken && at === 30 });
-  const ahead = new ReadAhead(read, [[0, 20], [20, 50]], 1000);
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 20], [20, 50]], 1000);
   await idle();
   await ask(ahead, 0, 20);
   await assert.rejects(ask(ahead, 20, 50), /cannot read 30/);
@@ -106,7 +106,7 @@ test("a failure is reported to the read that needs the bytes, and only there", a
 
 test("after a stop, nothing is read ahead, and reads go on", async () => {
   const { read, total } = file({ pieceBytes: 10 });
-  const ahead = new ReadAhead(read, [[0, 50], [50, 100]], 1000);
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 50], [50, 100]], 1000);
   const asked = ask(ahead, 0, 100);
   ahead.stop();
   await asked;
@@ -117,9 +117,62 @@ test("after a stop, nothing is read ahead, and reads go on", async () => {
 
 test("an aborted read rejects with the reason", async () => {
   const { read } = file({ pieceBytes: 10 });
-  const ahead = new ReadAhead(read, [[0, 50]], 1000);
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 50]], 1000);
   const controller = new AbortController();
   const asked = ask(ahead, 0, 50, controller.signal);
   controller.abort(new Error("not needed"));
   await assert.rejects(asked, /not needed/);
+});
+
+test("a part in the middle of a long range does not wait for the bytes before it", async () => {
+  const { read, total } = file();
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 64 * MIB]], 2 * MIB);
+  await ask(ahead, 60 * MIB, 61 * MIB);
+  assert.ok(total() < 8 * MIB, `${total()} bytes were read`);
+  await ask(ahead, 0, 4 * MIB);
+  await ask(ahead, 61 * MIB, 64 * MIB);
+  await ask(ahead, 4 * MIB, 60 * MIB);
+  assert.equal(total(), 64 * MIB);
+});
+
+test("bytes that were asked for twice count once", async () => {
+  const { read, total } = file({ pieceBytes: 10 });
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 100]], 1000);
+  await idle();
+  await ask(ahead, 0, 50);
+  await ask(ahead, 0, 50);
+  await ask(ahead, 50, 100);
+  assert.equal(total(), 100);
+});
+
+test("the error of bytes that belong to others is not reported", async () => {
+  const { read } = file({ pieceBytes: 10, fails: (at) => at < 10 });
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 30]], 1000);
+  await ask(ahead, 10, 20);
+  await assert.rejects(ask(ahead, 0, 10), /cannot read 0/);
+});
+
+test("after a failure that nobody waits for, no more is requested until a read succeeds", async () => {
+  let isBroken = true;
+  const { read, requests } = file({ pieceBytes: 10, fails: () => isBroken });
+  const ranges = Array.from({ length: 100 }, (_, at) => [at * 10, (at + 1) * 10]);
+  const ahead = new ReadAhead({ ahead: read, now: read }, ranges, 1000);
+  await idle();
+  assert.ok(requests.length <= 6, `${requests.length} requests`);
+  isBroken = false;
+  await ask(ahead, 0, 10);
+  await idle();
+  assert.ok(requests.length > 20, `${requests.length} requests`);
+});
+
+test("an aborted read settles although its bytes do not arrive", async () => {
+  async function* read(_start, _end, signal) {
+    await new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))));
+  }
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 50]], 1000);
+  const controller = new AbortController();
+  const asked = ask(ahead, 0, 50, controller.signal);
+  setTimeout(() => controller.abort(new Error("not needed")), 10);
+  await assert.rejects(asked, /not needed/);
+  ahead.stop();
 });

@@ -1,6 +1,6 @@
 // @ts-check
-// The order in which ONNX Runtime asks for the tensors of a graph. It is neither that of the graph nor that of the file,
-// but the same in each visit, so it is recorded in the first one.
+// The order in which ONNX Runtime asks for the tensors of a graph. It is neither that of the graph nor that of the
+// file, but the same in each visit, so it is recorded in the first one.
 
 import { answered } from "../../cache/storage.js";
 import { ORDERS } from "../../cache/orders.js";
@@ -13,16 +13,19 @@ const PREFIX = "https://weightstream.invalid/onnxruntime/";
 export class RecordedOrder {
   #key;
   #expected;
+  #isRecorded;
   /** @type {Map<number, number>} The ends of the ranges that were asked for, by their starts. */
   #asked = new Map();
 
   /**
    * @param {Request | undefined} key
    * @param {Range[]} expected
+   * @param {boolean} [isRecorded]
    */
-  constructor(key, expected) {
+  constructor(key, expected, isRecorded = false) {
     this.#key = key;
     this.#expected = expected;
+    this.#isRecorded = isRecorded;
   }
 
   /**
@@ -38,9 +41,9 @@ export class RecordedOrder {
       const text = new TextEncoder().encode(JSON.stringify([path, byteLength, inFile]));
       const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", text));
       const key = new Request(`${PREFIX}${[...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`);
-      const found = await answered(caches.open(ORDERS).then((cache) => cache.match(key)));
-      const ranges = found && rangesOf(await found.json(), byteLength);
-      return new RecordedOrder(key, ranges ?? inFile);
+      const found = async () => (await (await caches.open(ORDERS)).match(key))?.json();
+      const ranges = rangesOf(await answered(found()), byteLength);
+      return new RecordedOrder(key, ranges ?? inFile, ranges !== undefined);
     } catch {
       return new RecordedOrder(undefined, inFile); // this platform has no Cache API, or it fails
     }
@@ -56,14 +59,15 @@ export class RecordedOrder {
    * @param {number} end
    */
   add(start, end) {
-    if (!this.#asked.has(start)) this.#asked.set(start, end);
+    if (end > start && (this.#asked.get(start) ?? 0) < end) this.#asked.set(start, end);
   }
 
   /** Stores the order for the next visit, unless it is known, or the session read less than the last one. */
   async save() {
     const asked = [...this.#asked];
     const isKnown = JSON.stringify(asked) === JSON.stringify(this.#expected);
-    if (!this.#key || asked.length === 0 || isKnown) return;
+    const isPart = this.#isRecorded && byteLengthOf(asked) < byteLengthOf(this.#expected);
+    if (!this.#key || asked.length === 0 || isKnown || isPart) return;
     try {
       const cache = await caches.open(ORDERS);
       await cache.put(this.#key, new Response(JSON.stringify(asked)));
@@ -72,6 +76,9 @@ export class RecordedOrder {
     }
   }
 }
+
+/** @param {Range[]} ranges */
+const byteLengthOf = (ranges) => ranges.reduce((sum, [start, end]) => sum + end - start, 0);
 
 /**
  * @param {any} stored

@@ -58,6 +58,9 @@ enum Task {
         /// Includes the long steps, as continuous integration does.
         #[arg(long, conflicts_with = "steps")]
         all: bool,
+        /// Leaves these steps out, separated by commas.
+        #[arg(long, value_name = "STEPS", value_delimiter = ',', conflicts_with = "steps")]
+        except: Vec<String>,
         steps: Vec<String>,
     },
     /// Run the fuzz targets under libFuzzer and AddressSanitizer.
@@ -112,7 +115,9 @@ fn run(task: Task, root: PathBuf) -> Result<()> {
         Task::Interop(forwarded) => end_to_end(&project, "interop", &forwarded.arguments),
         Task::Bench(forwarded) => workspace::run(&project, "browser-benchmarks", &forwarded.arguments),
         Task::Chaos(forwarded) => end_to_end(&project, "chaos", &forwarded.arguments),
-        Task::Test { all, steps } => suite::run(&project, if all { Extent::All } else { Extent::Short }, &steps),
+        Task::Test { all, except, steps } => {
+            suite::run(&project, if all { Extent::All } else { Extent::Short }, &except, &steps)
+        }
         Task::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
         Task::Miri => miri::run(&project),
         Task::Release { tag } => release::check(&project, tag.as_deref()),

@@ -210,15 +210,16 @@ pub enum Extent {
     All,
 }
 
-/// Runs the named steps one after another. If `names` is empty, runs the suite, up to this extent.
-pub fn run(project: &Project, extent: Extent, names: &[String]) -> Result<()> {
+/// Runs the named steps one after another. If `names` is empty, runs the suite, up to this extent, without the steps of
+/// `except`.
+pub fn run(project: &Project, extent: Extent, except: &[String], names: &[String]) -> Result<()> {
     let known = || SEQUENTIAL_STEPS.iter().chain(&LONG_STEPS).chain(&PARALLEL_STEPS);
-    for name in names {
+    for name in names.iter().chain(except) {
         let list = || known().map(|step| step.name).collect::<Vec<_>>().join(", ");
         ensure!(known().any(|step| step.name == name), "unknown step {name}; the steps are {}", list());
     }
     match names {
-        [] => run_suite(project, extent),
+        [] => run_suite(project, extent, except),
         [name] => {
             let result = known().filter(|step| step.name == name).try_for_each(|step| (step.run)(project));
             if let Some(time) = cpu_time::of_children() {
@@ -233,13 +234,15 @@ pub fn run(project: &Project, extent: Extent, names: &[String]) -> Result<()> {
     }
 }
 
-fn run_suite(project: &Project, extent: Extent) -> Result<()> {
+fn run_suite(project: &Project, extent: Extent, except: &[String]) -> Result<()> {
     // Its path now: a step that compiles this program again would replace the file, and the path would be that of a
     // deleted one.
     let xtask = &env::current_exe()?;
-    let mut outcomes: Vec<_> = SEQUENTIAL_STEPS.iter().map(|step| outcome(project, step)).collect();
+    let is_wanted = |step: &&'static Step| !except.iter().any(|name| name == step.name);
+    let sequential = SEQUENTIAL_STEPS.iter().filter(is_wanted);
+    let mut outcomes: Vec<_> = sequential.map(|step| outcome(project, step)).collect();
     let long: &[Step] = if extent == Extent::All { &LONG_STEPS } else { &[] };
-    let steps: Vec<&'static Step> = long.iter().chain(&PARALLEL_STEPS).collect();
+    let steps: Vec<&'static Step> = long.iter().chain(&PARALLEL_STEPS).filter(is_wanted).collect();
     let names: Vec<_> = steps.iter().map(|step| step.name).collect();
     let mut failures = Vec::new();
     parallel::run(xtask, &names, |ended| {
@@ -266,6 +269,9 @@ fn run_suite(project: &Project, extent: Extent) -> Result<()> {
             "\n━━ {name} failed beside other steps. Its output ends with:\n{}",
             last_lines(output, LINES_OF_A_FAILURE)
         );
+    }
+    if !except.is_empty() {
+        println!("\nleft out: {}", except.join(", "));
     }
     summarised?;
     if extent == Extent::Short {

@@ -130,7 +130,7 @@ pub mod remote {}
 /// says which algorithm it was. A tensor whose digest differs is the error `CHECKSUM`.
 /// [`Model::verify`](crate::Model::verify) reads the whole model and compares everything that can be compared.
 /// [`OpenOptions::file_digest`](crate::OpenOptions::file_digest) and
-/// [`tensor_digest`](crate::OpenOptions::tensor_digest) pin digests that you know from elsewhere:
+/// [`tensor_digest`](crate::OpenOptions::tensor_digest) pin digests that you know:
 ///
 /// ```
 /// use weightstream::{ErrorKind, OpenOptions};

@@ -159,8 +159,7 @@ impl<S: ModelSource> std::fmt::Debug for SafeTensorsView<S> {
 ///
 /// The checksums of the model's files are compared if the whole file is read, before its last bytes are returned. A
 /// tensor that is read completely is verified before its last bytes are returned. A part of a tensor is verified too,
-/// unless the tensor is larger than a quarter of [`Options::max_memory_bytes`]: then only page digests
-/// verify it.
+/// unless the tensor is larger than a quarter of [`Options::max_memory_bytes`]: then only page digests verify it.
 pub struct ViewReader<S: ModelSource> {
     view: Rc<SafeTensorsView<S>>,
     start: u64,

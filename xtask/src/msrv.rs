@@ -39,7 +39,7 @@ fn library(project: &Project) -> Result<()> {
     features(project, in_toolchain(&toolchain, "cargo", &[]))
 }
 
-/// Features that only other features ask for: they add a dependency, and no code that could be compiled alone.
+/// Features for encodings and digests. Only the features of formats enable them, and are checked with them.
 const INTERNAL: [&str; 6] = ["cbor", "crc32c", "lz4", "msgpack", "xxh3", "zstd"];
 
 /// Checks the library with each single feature, and without features. A warning is an error.

@@ -1,5 +1,5 @@
-//! Ends a process with everything that it started. A browser or a server that a killed test leaves behind would keep
-//! its port and its memory.
+//! Ends a process and all processes that it started. Otherwise, the browsers and servers of a test would continue to run
+//! after it was killed.
 
 use std::process::Command;
 

@@ -33,7 +33,7 @@ struct Step {
 }
 
 /// Steps that run one after another, because compilers use all cores and the later steps need the results.
-const SEQUENTIAL_STEPS: [Step; 9] = [
+const SEQUENTIAL_STEPS: [Step; 11] = [
     Step { name: "tools", description: "all tools are installed", run: setup::all },
     Step { name: "fmt", description: "the code is formatted", run: formatting },
     Step { name: "locks", description: "the lock files fit the manifests", run: lock_files },
@@ -41,16 +41,15 @@ const SEQUENTIAL_STEPS: [Step; 9] = [
     Step { name: "clippy-wasm", description: "clippy reports no warnings for wasm32", run: clippy_for_wasm },
     Step { name: "types", description: "the JavaScript matches its types and the public API", run: types::run },
     Step { name: "js", description: "the JavaScript passes its unit tests and the linter", run: scripts::check },
+    Step { name: "build", description: "the npm package is built", run: |project| package::build(project).map(drop) },
+    Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
     Step { name: "compile", description: "the tests and the programs that they run compile", run: compile },
     Step { name: "deny", description: "licences and sources of dependencies are allowed", run: dependencies },
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 20] = [
+const PARALLEL_STEPS: [Step; 18] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
-    // Whoever needs the package first builds it. Half of that is one crate on one core, beside which others compile.
-    Step { name: "build", description: "the npm package is built", run: |project| package::build(project).map(drop) },
-    Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
     Step {
         name: "package",
         description: "the npm package is complete, typed and within its size budget",

@@ -1,5 +1,5 @@
-//! Ends a process and all processes that it started. Otherwise, the browsers and servers of a test would continue to run
-//! after it was killed.
+//! Ends a process and all processes that it started. Otherwise, the browsers and servers of a test would continue to
+//! run after it was killed.
 
 use std::process::Command;
 

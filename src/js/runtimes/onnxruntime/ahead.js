@@ -29,7 +29,7 @@ const READ_AHEAD_BYTES = 64 * 1024 * 1024;
  * @returns {Promise<BlobSource>}
  */
 export async function withReadAhead(source, path, { graph, readAhead = READ_AHEAD_BYTES, signal }, whenClosed) {
-  /** @type {(() => void)[]} What an abort or the end of the source stops, also while the data are still opened. */
+  /** @type {(() => void)[]} What is done on an abort, and when the source is closed. */
   const ends = [];
   let hasEnded = false;
   const end = () => {
@@ -75,7 +75,7 @@ export async function withReadAhead(source, path, { graph, readAhead = READ_AHEA
     async *read(start, end, stopped) {
       const isWhole = start === 0 && end === size;
       if (isWhole && (await isDirect())) {
-        ahead.stop();
+        ahead.clear();
         yield* direct.read(start, end, stopped);
       } else {
         if (!isWhole) order.add(start, end);

@@ -10,8 +10,6 @@ export class Chunk {
   length = 0;
   /** The bytes that were handed over. */
   handedOver = new ByteRanges();
-  /** How many reads use its bytes now. */
-  readers = 0;
 
   /**
    * @param {number} start Its position in the file.
@@ -38,13 +36,15 @@ export class Chunk {
 }
 
 export class RangeAhead {
-  /** @type {Chunk[]} In their order in the file. Some may be missing in between: those that were handed over. */
+  /** How many reads take its bytes now. */
+  readers = 0;
+  /** @type {unknown} Why the read has failed. */
+  error;
+  /** @type {Chunk[]} In their order in the file. Those that were handed over are missing. */
   #chunks = [];
   #arrivedTo;
   #waiters = 0;
   #hasEnded = false;
-  /** @type {unknown} */
-  #error;
   /** @type {Set<() => void>} Called when something has arrived, or the read has ended. */
   #listeners = new Set();
 
@@ -59,43 +59,24 @@ export class RangeAhead {
   }
 
   /**
-   * Whether the byte at this position is kept or will arrive.
+   * Whether these bytes of the range are kept or will arrive, the first of them soon.
    *
-   * @param {number} at
+   * @param {number} start
+   * @param {number} end
    */
-  has(at) {
-    const isExpected = !this.#hasEnded && at >= this.#arrivedTo && at < this.end;
-    return isExpected || this.#chunkWith(at) !== undefined;
+  hasAll(start, end) {
+    if (start - this.#arrivedTo > BUFFER_BYTES) return false;
+    for (let at = start; at < end;) {
+      const chunk = this.#chunkWith(at);
+      if (!chunk) return !this.#hasEnded && at >= this.#arrivedTo;
+      at = chunk.end;
+    }
+    return true;
   }
 
-  /** Whether somebody waits for bytes that have not arrived. */
+  /** Whether a read waits for bytes that have not arrived. */
   get isAwaited() {
     return this.#waiters > 0;
-  }
-
-  /** The first byte that has not arrived. */
-  get arrivedTo() {
-    return this.#arrivedTo;
-  }
-
-  /**
-   * The first byte from this position on that is kept or will arrive. Infinite if there is none.
-   *
-   * @param {number} at
-   */
-  firstFrom(at) {
-    const starts = this.#chunks.filter((chunk) => chunk.end > at).map(({ start }) => Math.max(start, at));
-    const isExpected = !this.#hasEnded && this.#arrivedTo < this.end && this.end > at;
-    return Math.min(...starts, isExpected ? Math.max(this.#arrivedTo, at) : Infinity);
-  }
-
-  /**
-   * Leaves the bytes from this position on, which have not arrived, to others.
-   *
-   * @param {number} at
-   */
-  cutAt(at) {
-    this.end = Math.max(at, this.#arrivedTo);
   }
 
   get byteLengthKept() {
@@ -107,7 +88,7 @@ export class RangeAhead {
   }
 
   /**
-   * Copies the next bytes, up to the end of the range. Returns how many these are.
+   * Copies the next bytes, up to the end of the range. Returns how many were copied.
    *
    * @param {Uint8Array<ArrayBuffer>} given
    * @param {() => Uint8Array<ArrayBuffer> | undefined} unused A buffer that is not used any more.
@@ -139,16 +120,16 @@ export class RangeAhead {
   }
 
   /**
-   * The read has failed. Those who wait for its bytes get the error.
+   * The read has failed: bytes that have not arrived will not.
    *
    * @param {unknown} error
    */
   fail(error) {
-    this.#error = error;
+    this.error = error;
     this.finish();
   }
 
-  /** Forgets its bytes. Those who wait for them find none. */
+  /** Forgets the bytes, and expects no others. */
   abandon() {
     this.#chunks = [];
     this.finish();
@@ -170,8 +151,7 @@ export class RangeAhead {
         signal?.throwIfAborted();
         const chunk = this.#chunkWith(at);
         if (chunk) return chunk;
-        if (this.#error !== undefined) throw this.#error;
-        if (this.#hasEnded || at < this.#arrivedTo || at >= this.end) return undefined;
+        if (this.#hasEnded || at < this.#arrivedTo) return undefined;
         onWait();
         await new Promise((/** @type {(value?: undefined) => void} */ resolve) => this.#listeners.add(resolve));
       }
@@ -181,17 +161,13 @@ export class RangeAhead {
     }
   }
 
-  /**
-   * Removes a chunk if nothing of it is needed any more. Returns whether it was removed.
-   *
-   * @param {Chunk} chunk
-   */
-  remove(chunk) {
-    const isComplete = chunk.length === chunk.buffer.length || chunk.end >= this.end;
-    if (!isComplete || chunk.readers > 0 || chunk.handedOver.byteLength < chunk.length) return false;
-    const place = this.#chunks.indexOf(chunk);
-    if (place >= 0) this.#chunks.splice(place, 1);
-    return place >= 0;
+  /** Removes the chunks that are complete and were handed over, and returns them. */
+  removeHandedOver() {
+    const isDone = (/** @type {Chunk} */ { length, buffer, handedOver }) =>
+      length === buffer.length && handedOver.byteLength === length;
+    const done = this.#chunks.filter(isDone);
+    this.#chunks = this.#chunks.filter((chunk) => !isDone(chunk));
+    return done;
   }
 
   /** @param {number} at */

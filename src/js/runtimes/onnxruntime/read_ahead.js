@@ -4,7 +4,6 @@ import { BUFFER_BYTES, RangeAhead } from "./range_ahead.js";
 
 /** @import { Pieces } from "../../file/stream.js" */
 /** @import { ReadPieces } from "../../file/blob.js" */
-/** @import { Chunk } from "./range_ahead.js" */
 /** @import { Range } from "./ranges.js" */
 
 /** The maximum number of ranges that are read at the same time. One alone would wait a round trip for each range. */
@@ -13,12 +12,15 @@ const MAX_READS = 3;
 /** The maximum number of buffers that are kept for the next bytes. */
 const MAX_FREE = 4;
 
-/** A range up to this length is read as a whole when a part of it is asked for. */
+/** A part of a range is read with the range up to this length; otherwise it is read at once. */
 const TOGETHER_BYTES = 1024 * 1024;
 
 /**
  * Reads ranges in their expected order, and keeps their bytes until they are asked for. What is asked for earlier than
- * expected is read at once. Bytes are read twice only if they are asked for twice, or if a read has failed.
+ * expected is read at once.
+ *
+ * The bytes of one range that a read asks for come either from the read-ahead or from one other read, and are never
+ * combined: a tensor that is read in two parts would not be compared with its digest.
  */
 export class ReadAhead {
   #readAhead;
@@ -30,7 +32,7 @@ export class ReadAhead {
   #begun = new Set();
   #reads = 0;
   #keptBytes = 0;
-  /** Whether a read has failed that nobody waited for. None is begun until one has succeeded that was asked for. */
+  /** Whether a read ahead has failed. No other range is begun until the runtime has received bytes. */
   #hasFailed = false;
   /** @type {Uint8Array<ArrayBuffer>[]} Buffers whose bytes were handed over. */
   #free = [];
@@ -62,75 +64,73 @@ export class ReadAhead {
   async *read(start, end, signal) {
     for (let at = start; at < end;) {
       const range = this.#rangeAt(at, end);
-      if (!range) {
-        const stop = this.#endOfGap(at, end);
-        yield* this.#readNow(at, stop, signal);
-        at = stop;
-        this.#succeed();
-        continue;
-      }
-      const chunk = await this.#chunkAt(range, at, start, end, signal);
-      if (!chunk) continue;
-      const piece = chunk.from(at, end);
-      chunk.readers++;
-      try {
-        yield piece;
-      } finally {
-        chunk.readers--;
-        chunk.handedOver.add(at, at + piece.length);
-        this.#release(range, chunk);
-      }
-      at += piece.length;
+      const stop = range ? Math.min(end, range.end) : this.#endOfGap(at, end);
+      yield* range?.hasAll(at, stop) ? this.#handOver(range, at, stop, signal) : this.#readNow(at, stop, signal);
+      at = stop;
       this.#succeed();
     }
   }
 
-  /** Ends all reads, and frees the memory. What is asked for afterwards is read at once. */
+  /** Reads nothing ahead any more, and frees the memory of what nothing is reading. */
+  clear() {
+    this.#waiting = [];
+    for (const range of [...this.#begun]) if (range.readers === 0) this.#drop(range);
+    this.#resume();
+  }
+
+  /** Ends all reads, and frees the memory. For a file that is closed, or of which all reads are aborted. */
   stop() {
     this.#waiting = [];
     this.#free = [];
-    this.#keptBytes = 0;
-    const begun = [...this.#begun];
-    this.#begun.clear();
-    for (const range of begun) range.abandon();
+    for (const range of [...this.#begun]) this.#drop(range);
     this.#controller.abort();
     this.#resume();
   }
 
+  /** @param {RangeAhead} range */
+  #drop(range) {
+    this.#begun.delete(range);
+    this.#keptBytes -= range.byteLengthKept;
+    range.abandon();
+  }
+
   /**
-   * The chunk with the byte at `at`; nothing if it must be read at once. The error of a range that has more bytes than
-   * those from `start` to `end` may concern others.
+   * Yields bytes of a range that are kept or will arrive. If it fails before the first of them, they are read at once:
+   * the error may concern other bytes of the range.
    *
    * @param {RangeAhead} range
-   * @param {number} at
    * @param {number} start
    * @param {number} end
    * @param {AbortSignal} [signal]
+   * @returns {Pieces}
    */
-  async #chunkAt(range, at, start, end, signal) {
+  async *#handOver(range, start, end, signal) {
+    range.readers++;
     try {
-      return await range.chunkAt(at, () => this.#resume(), signal);
-    } catch (error) {
-      signal?.throwIfAborted();
-      if (range.start < start || range.end > end) return undefined;
-      throw error;
+      for (let at = start; at < end;) {
+        const chunk = await range.chunkAt(at, () => this.#resume(), signal);
+        if (!chunk && at > start && range.error !== undefined) throw range.error;
+        if (!chunk) return yield* this.#readNow(at, end, signal); // once the file is closed, this reports it
+        const piece = chunk.from(at, end);
+        yield piece;
+        chunk.handedOver.add(at, (at += piece.length));
+        this.#release(range);
+      }
+    } finally {
+      range.readers--;
+      this.#release(range);
     }
   }
 
   /**
-   * The range whose byte at `at` is kept or will arrive soon. A short range that is not begun yet is begun if only a
-   * part of it is read.
+   * The range with the byte at `at`, if it is begun, and the byte is kept or will arrive soon. A short range is begun
+   * if only a part of it is read.
    *
    * @param {number} at
    * @param {number} end
    */
   #rangeAt(at, end) {
-    for (const range of this.#begun) {
-      if (!range.has(at)) continue;
-      if (at - range.arrivedTo <= TOGETHER_BYTES) return range;
-      this.#waiting.unshift(new RangeAhead(at, range.end));
-      range.cutAt(at);
-    }
+    for (const range of this.#begun) if (range.start <= at && at < range.end) return range;
     const range = this.#waiting.find((range) => range.start <= at && at < range.end);
     const isPart = range && (range.start < at || range.end > end);
     if (!isPart || range.end - range.start > TOGETHER_BYTES || this.#reads >= 2 * MAX_READS) return undefined;
@@ -140,18 +140,14 @@ export class ReadAhead {
   }
 
   /**
-   * The end of the bytes from `at` on that are read at once. They are not read ahead any more.
+   * The end of the bytes from `at` on that are read at once. The ranges among them are not read ahead any more.
    *
    * @param {number} at
    * @param {number} end
    */
   #endOfGap(at, end) {
-    const stop = Math.min(end, ...[...this.#begun].map((range) => range.firstFrom(at)));
-    this.#waiting = this.#waiting.flatMap((range) => {
-      if (range.end <= at || range.start >= stop) return [range];
-      const rest = [[range.start, at], [stop, range.end]];
-      return rest.filter(([from = 0, to = 0]) => from < to).map(([from = 0, to = 0]) => new RangeAhead(from, to));
-    });
+    const stop = Math.min(end, ...[...this.#begun].map(({ start }) => start).filter((start) => start > at));
+    this.#waiting = this.#waiting.filter((range) => range.end <= at || range.start >= stop);
     return stop;
   }
 
@@ -179,7 +175,7 @@ export class ReadAhead {
   }
 
   /**
-   * Reads a range. Pauses while too many bytes are kept, unless somebody waits for its next bytes.
+   * Reads a range. Pauses while too many bytes are kept, unless a read waits for the next bytes of this range.
    *
    * @param {RangeAhead} range
    */
@@ -187,18 +183,17 @@ export class ReadAhead {
     const { signal } = this.#controller;
     try {
       for await (const piece of this.#readAhead(range.start, range.end, signal)) {
-        if (signal.aborted) return;
+        if (!this.#begun.has(range)) return;
         this.#keptBytes += range.append(piece, () => this.#free.pop());
-        while (this.#keptBytes >= this.#maxBytes && !range.isAwaited && !signal.aborted) {
+        while (this.#keptBytes >= this.#maxBytes && !range.isAwaited && this.#begun.has(range)) {
           await new Promise((/** @type {(value?: undefined) => void} */ resolve) => this.#paused.add(resolve));
         }
-        if (range.arrivedTo >= range.end) break; // somebody else reads the rest
       }
       range.finish();
       if (range.isHandedOver) this.#begun.delete(range);
     } catch (error) {
-      if (signal.aborted) return;
-      this.#hasFailed ||= !range.isAwaited;
+      if (!this.#begun.has(range)) return;
+      this.#hasFailed = true;
       this.#begun.delete(range);
       this.#keptBytes -= range.byteLengthKept;
       range.fail(error);
@@ -206,15 +201,16 @@ export class ReadAhead {
   }
 
   /**
-   * Frees a chunk once all of it was handed over.
+   * Frees the chunks that were handed over, unless another read of the range needs them.
    *
    * @param {RangeAhead} range
-   * @param {Chunk} chunk
    */
-  #release(range, chunk) {
-    if (!this.#begun.has(range) || !range.remove(chunk)) return;
-    this.#keptBytes -= chunk.length;
-    if (chunk.buffer.length === BUFFER_BYTES && this.#free.length < MAX_FREE) this.#free.push(chunk.buffer);
+  #release(range) {
+    if (!this.#begun.has(range) || range.readers > 1) return;
+    for (const chunk of range.removeHandedOver()) {
+      this.#keptBytes -= chunk.length;
+      if (chunk.buffer.length === BUFFER_BYTES && this.#free.length < MAX_FREE) this.#free.push(chunk.buffer);
+    }
     if (range.isHandedOver) this.#begun.delete(range);
     this.#resume();
   }

@@ -1,7 +1,6 @@
 // @ts-check
 // The order in which ONNX Runtime asks for the tensors of a graph. It is neither that of the graph nor that of the
 // file, but the same in each visit, so it is recorded in the first one.
-
 import { answered } from "../../cache/storage.js";
 import { ORDERS } from "../../cache/orders.js";
 

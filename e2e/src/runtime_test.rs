@@ -25,7 +25,16 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 10] = [
+impl Runtime {
+    /// The page, whose import map selects a build of ONNX Runtime for transformers.js.
+    fn page(&self) -> &'static str {
+        if self.module == TRANSFORMERS_WITH_JSPI { "jspi.html" } else { "index.html" }
+    }
+}
+
+const TRANSFORMERS_WITH_JSPI: &str = "transformers_jspi";
+
+const RUNTIMES: [Runtime; 11] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_ahead", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
@@ -33,6 +42,7 @@ const RUNTIMES: [Runtime; 10] = [
     Runtime { module: "service_worker", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: TRANSFORMERS_WITH_JSPI, engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "tvmjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "webllm", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
@@ -63,8 +73,9 @@ pub fn run(project: &Project) -> Result<()> {
     for engine in [Engine::Chromium, Engine::ChromiumWithGpu, Engine::Firefox] {
         let browser = Browser::launch(project, engine)?;
         let runtimes = RUNTIMES.iter().filter(|runtime| runtime.engines.contains(&engine));
-        for Runtime { module, .. } in runtimes.filter(|runtime| cases::is_wanted(runtime.module)) {
-            browser.open(&format!("{}/tests/index.html", server.url()))?;
+        for runtime in runtimes.filter(|runtime| cases::is_wanted(runtime.module)) {
+            let module = runtime.module;
+            browser.open(&format!("{}/tests/{}", server.url(), runtime.page()))?;
             let count = failures::keep(run_module(&browser, module), &browser, engine, module)?;
             println!("{engine}: {count} tests of {module} passed");
         }

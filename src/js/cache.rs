@@ -51,8 +51,8 @@ pub fn clear() -> Promise {
     deferred_promise(Code::Cache, Stop::default(), cached_files::clear)
 }
 
-/// Resolves to an array that tells for each URL whether all bytes of its file are cached. If `forgets`, the files are
-/// deleted. `options` are those of `openFile`. Requests nothing from the server.
+/// Resolves to an array with the length of the file of each URL, or `undefined` unless all its bytes are cached. If
+/// `forgets`, the files are deleted. `options` are those of `openFile`. Requests nothing from the server.
 ///
 /// The lengths in the list include the overhead of the storage, so a file that lacks less than that counts as complete.
 #[wasm_bindgen(js_name = cacheFind)]

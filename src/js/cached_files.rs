@@ -33,7 +33,7 @@ pub(super) async fn clear() -> Result<JsValue, JsValue> {
     Ok(JsValue::UNDEFINED)
 }
 
-/// For each URL, whether all bytes of its file are cached.
+/// For each URL, the length of its file if all bytes are cached.
 pub(super) async fn find(urls: Array, options: JsValue, forgets: bool) -> Result<JsValue, JsValue> {
     let mut keys = Vec::new();
     let mut choice = None;
@@ -54,9 +54,10 @@ pub(super) async fn find(urls: Array, options: JsValue, forgets: bool) -> Result
             cache.delete(key, None).boxed_local().await.map_err(failure)?;
         }
     }
-    let is_complete = |key: &String| {
-        let file = listed.iter().find(|file| file.key == *key);
-        file.is_some_and(|file| file.byte_length.is_some_and(|byte_length| file.cached_bytes >= byte_length))
+    let complete_length = |key: &String| {
+        let file = listed.iter().find(|file| file.key == *key)?;
+        file.byte_length.filter(|byte_length| file.cached_bytes >= *byte_length)
     };
-    Ok(keys.iter().map(|key| JsValue::from(is_complete(key))).collect::<Array>().into())
+    let lengths = keys.iter().map(|key| complete_length(key).map_or(JsValue::UNDEFINED, value::from_u64));
+    Ok(lengths.collect::<Array>().into())
 }

@@ -1,8 +1,8 @@
 // transformers.js, unpatched: models whose files come through the package compute what they do with its own loader.
 import { COLUMNS, ROWS, linearGraph } from "./graph.js";
 import {
-  AutoModel, DEFAULTS, FILES, MODEL_BYTES, byFile, connected, embeddings, env, lastTotal, newName, onnxRuntime, own,
-  pick, recorder, settings,
+  AutoModel, DEFAULTS, FILES, MODEL_BYTES, ModelRegistry, TASK, byFile, connected, embeddings, env, lastTotal, newName,
+  onnxRuntime, own, pick, recorder, settings,
 } from "./transformers_loads.js";
 
 const { clearCache, openFile } = await import("/pkg/weightstream.js");
@@ -96,6 +96,36 @@ export async function aSecondLoadComesFromTheCache() {
     const found = await connected({ fetch: offline, cache: "auto" }, () => embeddings());
     failures.same("offline", found.values, expected.values);
   });
+  await clearCache();
+  return failures;
+}
+
+// `ModelRegistry` asks the `customCache` of `env`.
+export async function theRegistryKnowsWhatIsCached() {
+  const failures = new Failures();
+  await clearCache();
+  const name = newName();
+  const { fetch, requests } = recorder();
+  const whileCached = (ask) => connected({ fetch, cache: "auto" }, ask);
+  const ask = () => whileCached(() => ModelRegistry.is_pipeline_cached(TASK, name, { dtype: "fp32" }));
+  failures.same("before", await ask(), false);
+  const cold = await whileCached(() => embeddings({ name }));
+  const isCached = (url) => FILES.some((file) => url.endsWith(`/${file}`));
+  const count = requests.length;
+  failures.same("after", await ask(), true);
+  failures.same("another model, whose files have the same URLs", await whileCached(() =>
+    ModelRegistry.is_cached(newName(), { dtype: "fp32" })), true);
+  // It reads config.json to know which files there are, and asks the server whether that file is unchanged.
+  const asked = requests.slice(count).filter(({ url }) => isCached(url));
+  failures.same("requests of cached files", asked.map(({ url, received }) => [url.split("/").pop(), received]),
+    [["config.json", 1]]);
+  const warm = await whileCached(() => embeddings({ name, isSilent: true }));
+  failures.same("the same embeddings", warm.values, cold.values);
+  const cleared = await whileCached(() => ModelRegistry.clear_pipeline_cache(TASK, name, { dtype: "fp32" }));
+  failures.same("deleted", [cleared.filesDeleted, cleared.filesCached], [FILES.length, FILES.length]);
+  failures.same("after it", await ask(), false);
+  failures.same("without a cache", await connected({ cache: "none" }, () =>
+    ModelRegistry.is_cached(name, { dtype: "fp32" })), false);
   await clearCache();
   return failures;
 }
@@ -210,16 +240,16 @@ export async function settingsAreRestored() {
   const before = settings();
   failures.same("before", env.useBrowserCache, true);
   env.useCustomCache = true;
-  env.customCache = { match: async () => undefined, put: async () => {} };
+  const ownCache = (env.customCache = { match: async () => undefined, put: async () => {} });
   const disconnect = connect(env);
   const { fetch, ...caches } = pick(env);
-  failures.same("connected", [fetch === DEFAULTS.fetch, Object.values(caches)], [false, [false, false, false, false]]);
+  failures.same("connected", [fetch === DEFAULTS.fetch, Object.values(caches)], [false, [false, true, false, false]]);
   const disconnectAgain = connect(env, { cache: "none" });
   failures.same("connected again", env.fetch === fetch, false);
   disconnect(); // has no effect: the second call replaced the first
   failures.same("still connected", [env.fetch === DEFAULTS.fetch, env.useBrowserCache], [false, false]);
   disconnectAgain();
-  failures.same("restored", env.useCustomCache, true);
+  failures.same("restored", [env.useCustomCache, env.customCache === ownCache], [true, true]);
   env.useCustomCache = false;
   env.customCache = null;
   failures.same("the others", settings(), before);

@@ -1,7 +1,7 @@
 // transformers.js with small settings for the tests, loads of a model with and without the package, and what they do.
 const { connect } = await import("/pkg/weightstream.transformers.js");
 const { RETRY } = await import("/files/common.js");
-export const { AutoModel, LogLevel, env, pipeline } =
+export const { AutoModel, LogLevel, ModelRegistry, env, pipeline } =
   await import("/npm/@huggingface/transformers/dist/transformers.web.js");
 
 env.logLevel = LogLevel.ERROR;
@@ -14,6 +14,7 @@ env.backends.onnx.wasm.wasmPaths = {
 };
 
 export const FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "onnx/model.onnx"];
+export const TASK = "feature-extraction";
 export const MODEL_BYTES = 22_928_619;
 const SENTENCES = ["A lazy Blob is read on demand.", "Weights are streamed into the page."];
 export const DEFAULTS = pick(env);
@@ -41,7 +42,7 @@ export async function embeddings(options) {
   const events = [];
   const progress_callback = options?.isSilent ? undefined : (event) => events.push(event);
   const name = options?.name ?? newName();
-  const extractor = await pipeline("feature-extraction", name, { dtype: "fp32", progress_callback });
+  const extractor = await pipeline(TASK, name, { dtype: "fp32", progress_callback });
   const { data } = await extractor(SENTENCES, { pooling: "mean", normalize: true });
   await extractor.dispose();
   return { values: JSON.stringify(Array.from(data)), count: data.length, events };

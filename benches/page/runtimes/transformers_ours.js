@@ -1,18 +1,15 @@
-// All files come through weightstream, the weights on demand.
-import { StreamingLoader, listCached } from "/pkg/weightstream.js";
-import { externalData } from "/pkg/weightstream.onnxruntime.js";
+// All files come through weightstream. It requests the weights while transformers.js and ONNX Runtime are loaded.
+import { listCached } from "/pkg/weightstream.js";
+import { prepare } from "/pkg/weightstream.onnxruntime.js";
 import { connect } from "/pkg/weightstream.transformers.js";
-import { env, firstOutput } from "./transformers.js";
-
-connect(env);
 
 export async function outputs(model) {
-  const loader = await StreamingLoader.open(`/models/${model}/onnx/model.apr`, { cache: "auto" });
-  const values = await firstOutput(model, {
-    session_options: { externalData: await externalData(loader, "model.safetensors") },
-  });
-  globalThis.stats = { ...loader.stats };
-  loader.close();
+  const prepared = prepare(`/models/${model}/onnx/model.apr`, "model.safetensors");
+  const { env, firstOutput } = await import("./transformers.js");
+  connect(env);
+  const values = await firstOutput(model, { session_options: { externalData: prepared.externalData } });
+  globalThis.stats = { ...(await prepared.loader).stats };
+  prepared.close();
   return values;
 }
 

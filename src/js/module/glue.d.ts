@@ -54,7 +54,10 @@ export function cacheModels(): Promise<ModelFiles[]>;
 export function cacheNames(url: string, name: string): string[];
 export function cacheDelete(names: string[]): Promise<void>;
 export function cacheClear(): Promise<void>;
-export function cacheFind(urls: string[], options: CheckedFileOptions, forgets: boolean): Promise<boolean[]>;
+/** The lengths of the files of which all bytes are cached. */
+export function cacheFind(
+  urls: string[], options: CheckedFileOptions, forgets: boolean,
+): Promise<(number | undefined)[]>;
 
 /** The fields of a `LoadError`. Only `code` and `message` are required. */
 export interface ErrorFields {

@@ -13,6 +13,8 @@ export interface TransformersEnvironment {
   useBrowserCache: boolean;
   /** Whether files are kept in `customCache`. */
   useCustomCache: boolean;
+  /** Finds, keeps and deletes files. */
+  customCache: any;
   /** Whether files are kept in the file system. */
   useFSCache: boolean;
   /** Whether files are kept in storage that origins share. */
@@ -31,7 +33,8 @@ export interface ConnectOptions extends FetchOptions {
 /**
  * Lets transformers.js load all files of its models through weightstream: a broken download resumes, and what was
  * loaded is cached by weightstream. The caches of transformers.js itself are switched off, so that nothing is stored
- * twice.
+ * twice, and its `customCache` finds the files that weightstream has cached: `ModelRegistry.is_cached` and `clear_cache`
+ * work as before.
  *
  * `env` is the `env` of transformers.js. Requests are made with its `fetch`, unless `options` has another one. A second
  * call replaces the first.

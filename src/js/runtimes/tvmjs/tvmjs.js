@@ -128,7 +128,7 @@ export class ArtifactCache {
     const groups = [urls.filter(isPrivate), urls.filter((url) => !isPrivate(url))].filter((group) => group.length > 0);
     for (const group of groups) {
       const found = await settle(() => cacheFind(group, this.#optionsFor(String(group[0])), false));
-      group.forEach((url, at) => (found[at] ? this.#complete.add(url) : this.#complete.delete(url)));
+      group.forEach((url, at) => this.#complete[found[at] === undefined ? "delete" : "add"](url));
     }
     return urls.map((url) => this.#complete.has(url));
   }

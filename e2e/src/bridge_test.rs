@@ -11,9 +11,10 @@ use weightstream_cli::serve::Server;
 use crate::chromium::Chromium;
 use crate::failures;
 use crate::page::{LOAD_LIMIT, Page, SOON};
+use xtask::linted::linted;
 use xtask::project::Project;
 use xtask::wasm_target::{self, TARGET};
-use xtask::{bridges, command, demo, model, workspace};
+use xtask::{command, demo, model, workspace};
 
 /// The profile of cargo in `bridges/Cargo.toml` with which the examples are built.
 const PROFILE: &str = "page-test";
@@ -41,7 +42,7 @@ fn build(project: &Project, name: &str, temporary: &Path) -> Result<PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo.args(["build", "--lib", "--locked", "--profile", PROFILE, "--target", TARGET]);
     cargo.args(["--package", &format!("{name}-example")]);
-    command::run(bridges::linted(cargo.current_dir(&folder)))?;
+    command::run(linted(cargo.current_dir(&folder)))?;
     let module = folder.join(format!("target/{TARGET}/{PROFILE}/{name}_example.wasm"));
     let built = temporary.join(name);
     let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);

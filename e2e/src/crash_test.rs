@@ -93,6 +93,8 @@ pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
     // Unoptimised, functions that every release inlines would be in other parts of the module than their callers.
     cargo.args(["--config", "profile.dev.package.weightstream.opt-level=1"]);
+    // Optimised in 16 units, it takes half as long again.
+    cargo.args(["--config", "profile.dev.package.weightstream.codegen-units=1"]);
     let flags = ["--", "--cfg", "weightstream_test_hooks", "-C", uses::LINKER_FLAG];
     command::run(cargo.args(flags))?;
     let package = project.target.join(test);

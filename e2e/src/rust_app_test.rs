@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::failures;
 use crate::webdriver::Browser;
 use crate::worker_test;
+use xtask::linted::linted_in_suite;
 use xtask::project::Project;
 use xtask::wasm_target::{self, TARGET};
 use xtask::{command, workspace};
@@ -76,7 +77,7 @@ pub fn run(project: &Project) -> Result<()> {
 fn build(project: &Project, folder: &TempDir) -> Result<PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo.args(["build", "--locked", "--package", "app-test", "--target", TARGET]);
-    command::run(cargo.current_dir(&project.root))?;
+    command::run(linted_in_suite(&mut cargo).current_dir(&project.root))?;
     let module = project.target.join(TARGET).join("debug/app_test.wasm");
     let built = folder.path().join("pkg");
     let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);

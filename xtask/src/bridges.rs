@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::linted::linted;
 use crate::project::Project;
 use crate::{command, packaged, workspace};
 
@@ -25,10 +26,4 @@ pub fn test(project: &Project) -> Result<()> {
     }
     packaged::test(project)?;
     workspace::run(project, "e2e", &["bridges".to_owned()])
-}
-
-/// Makes clippy compile the crates of the workspace, and warnings errors. `cargo clippy` would compile candle and burn
-/// a second time.
-pub fn linted(cargo: &mut Command) -> &mut Command {
-    cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", "-Dwarnings")
 }

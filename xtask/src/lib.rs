@@ -27,6 +27,7 @@ mod layers;
 #[cfg(test)]
 pub mod line_length;
 pub mod links;
+pub mod linted;
 pub mod miri;
 pub mod model;
 pub mod msrv;

@@ -19,7 +19,7 @@ const RUSTC: &str = "/usr/bin/rustc";
 const CARGO: &str = "/usr/bin/cargo";
 
 /// The version of the build procedure. Increase it to rebuild existing sysroots.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
 
@@ -134,8 +134,9 @@ fn add_programs(sysroot: &Path, final_place: &Path) -> Result<()> {
     let programs = [
         ("rustc", format!("exec /usr/bin/rustc --sysroot '{place}'")),
         ("rustdoc", format!("exec /usr/bin/rustdoc --sysroot '{place}'")),
-        // Runs its own driver instead of rustc, which reads the sysroot from a variable.
+        // The driver that it runs instead of rustc reads the sysroot from a variable.
         ("cargo-clippy", format!("SYSROOT='{place}' exec /usr/bin/cargo-clippy")),
+        ("clippy-driver", format!("SYSROOT='{place}' exec /usr/bin/clippy-driver")),
     ];
     for (program, command) in programs {
         let path = bin.join(program);

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command;
+use crate::linted::linted_in_suite;
 use crate::project::Project;
 
 /// Compiles a program of the workspace, if necessary, and runs it.
@@ -20,7 +21,7 @@ pub fn build(project: &Project, program: &str) -> Result<PathBuf> {
     // With `--workspace`, dependencies have the same features as in `cargo xtask` and `cargo test --workspace`, which
     // compile them only once. `--package` would select fewer features and compile another copy.
     cargo.args(["build", "--quiet", "--workspace", "--bin", program]);
-    command::run(cargo.current_dir(&project.root))?;
+    command::run(linted_in_suite(&mut cargo).current_dir(&project.root))?;
     Ok(project.target.join("debug").join(program).with_extension(env::consts::EXE_EXTENSION))
 }
 

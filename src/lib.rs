@@ -275,7 +275,7 @@ pub mod internals {
     #[cfg(writes)]
     pub mod output {
         pub use crate::output::created_folders::CreatedFolders;
-        pub use crate::output::destination::{check, check_free, is_input, replaced};
+        pub use crate::output::destination::{Existing, check, check_free, is_input, replaced};
         pub use crate::output::file::{FinishedFile, PartialFile, ShardFile, publish, write as write_file};
         pub use crate::output::shards::{assign, content_name, file_count};
         pub use crate::output::target::{Naming, Sharded, Target, shares_bytes};

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use weightstream::internals::format::{Format, apr};
 use weightstream::internals::names;
 use weightstream::internals::output;
-use weightstream::internals::output::{CreatedFolders, Target};
+use weightstream::internals::output::{CreatedFolders, Existing, Target};
 use weightstream::internals::write::{Input, format_of_name};
 use weightstream::{Error, ErrorKind, Result};
 
@@ -83,7 +83,7 @@ impl Destination {
     pub(super) fn refuse_input(&self, name: &str, input: &dyn Input) -> Result<()> {
         let key = self.key_of(name)?;
         if let Some(path) = self.store.path_of(&key) {
-            return output::check(&path, &input.paths(), false);
+            return output::check(&path, &input.paths(), Existing::Replace);
         }
         let url = self.store.url_of(&key);
         match input.urls().iter().any(|input| names::decoded(input) == names::decoded(&url)) {

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use weightstream::internals::codec::digest::digest_of;
 use weightstream::internals::index::{Digest, Tensor};
-use weightstream::internals::output::{FinishedFile, PartialFile, ShardFile, content_name};
+use weightstream::internals::output::{Existing, FinishedFile, PartialFile, ShardFile, content_name};
 use weightstream::internals::progress::Progress;
 use weightstream::internals::write::{Input, Sizes};
 use weightstream::internals::write::{Plan, Sources, check_cancelled};
@@ -150,11 +150,13 @@ impl<'a> FileWriter<'a> {
         self.destination.refuse_input(name, self.sources.input)?;
         let sha256 = digest_of(&bytes, Digest::Sha256([0; 32])).to_string();
         let (byte_length, path) = (bytes.len() as u64, self.destination.key_of(name)?);
-        let may_replace = self.owned.may_replace(name);
+        let existing = self.owned.existing(name);
         match runtime.block_on(upload::find(store, &path))? {
             Found::Bytes(found) if found == bytes => {}
-            Found::Bytes(_) | Found::TooLarge if !may_replace => return Err(is_foreign(&store.url_of(&path))),
-            _ => runtime.block_on(upload::send_bytes(store, &path, bytes, Kind::Immutable, may_replace))?,
+            Found::Bytes(_) | Found::TooLarge if existing == Existing::Keep => {
+                return Err(is_foreign(&store.url_of(&path)));
+            }
+            _ => runtime.block_on(upload::send_bytes(store, &path, bytes, Kind::Immutable, existing))?,
         }
         self.owned.add(name);
         Ok(Document { name: name.to_owned(), byte_length, sha256 })
@@ -166,9 +168,9 @@ impl<'a> FileWriter<'a> {
         let sha256 = inspect::sha256_of(file)?;
         let name = content_name(Path::new(entry), extension, &sha256, file_extension)?;
         self.destination.refuse_input(&name, self.sources.input)?;
-        let (path, may_replace) = (self.destination.key_of(&name)?, self.owned.may_replace(&name));
+        let (path, existing) = (self.destination.key_of(&name)?, self.owned.existing(&name));
         let byte_length = std::fs::metadata(file)?.len();
-        let sending = upload::send_file(store, &path, file, Kind::Immutable, may_replace);
+        let sending = upload::send_file(store, &path, file, Kind::Immutable, existing);
         if runtime.block_on(sending)? {
             self.sent_bytes += byte_length;
             self.owned.add(&name);
@@ -179,8 +181,8 @@ impl<'a> FileWriter<'a> {
     /// Sends the entry, which replaces that of the previous revision.
     pub(super) fn send_entry(&self, entry: &[u8]) -> Result<()> {
         let Destination { store, runtime, entry: name, .. } = self.destination;
-        let (path, may_replace) = (self.destination.key_of(name)?, self.owned.may_replace_entry());
-        runtime.block_on(upload::send_bytes(store, &path, entry.to_vec(), Kind::Mutable, may_replace))
+        let (path, existing) = (self.destination.key_of(name)?, self.owned.existing_entry());
+        runtime.block_on(upload::send_bytes(store, &path, entry.to_vec(), Kind::Mutable, existing))
     }
 
     /// Makes the entry of the previous revision live again, or deletes the new one if there was none.
@@ -188,7 +190,10 @@ impl<'a> FileWriter<'a> {
         let Destination { store, runtime, entry: name, .. } = self.destination;
         let path = self.destination.key_of(name)?;
         match &self.owned.entry {
-            Some(entry) => runtime.block_on(upload::send_bytes(store, &path, entry.clone(), Kind::Mutable, true)),
+            Some(entry) => {
+                let entry = entry.clone();
+                runtime.block_on(upload::send_bytes(store, &path, entry, Kind::Mutable, Existing::Replace))
+            }
             None => runtime.block_on(upload::delete(store, &path)),
         }
     }
@@ -289,13 +294,12 @@ impl<'a> FileWriter<'a> {
         self.destination.refuse_input(&record.name, self.sources.input)?;
         let (path, record_path) =
             (self.destination.key_of(&record.name)?, self.destination.key_of(&self.record_name(number))?);
-        let (store, may_replace) = (Arc::clone(store), self.owned.may_replace(&record.name));
+        let (store, existing) = (Arc::clone(store), self.owned.existing(&record.name));
         let upload = async move {
-            let was_sent =
-                upload::send_file(&store, &path, file.temporary_path(), Kind::Immutable, may_replace).await?;
+            let was_sent = upload::send_file(&store, &path, file.temporary_path(), Kind::Immutable, existing).await?;
             let text =
                 serde_json::to_vec(&record).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-            upload::send_bytes(&store, &record_path, text, Kind::Mutable, true).await?;
+            upload::send_bytes(&store, &record_path, text, Kind::Mutable, Existing::Replace).await?;
             Ok(Arrived { number, record, was_sent })
         };
         uploads.spawn_on(upload, runtime.handle());

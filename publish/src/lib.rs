@@ -141,7 +141,7 @@ pub fn publish_with(
     let mut destination = Destination::open(place, &mut options)?;
     let mut conversion = Conversion::prepare(input, Path::new(&destination.entry), &options.convert, None)?;
     destination.name_entry(&*conversion.target);
-    let owned = Owned::read(&destination, input, options.replace_foreign)?;
+    let owned = Owned::read(&destination, input, options.foreign())?;
     let out = Path::new(&destination.entry);
     let mut warnings = std::mem::take(&mut conversion.warnings);
     let previous = options.previous.as_deref().map(|previous| Previous::read(previous, place, &options)).transpose()?;

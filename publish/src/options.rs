@@ -1,6 +1,7 @@
 //! The options of publishing.
 
 use std::ops::Range;
+use weightstream::internals::output::Existing;
 use weightstream::internals::write::{ConvertOptions, TensorOrder};
 use weightstream::{Error, ErrorKind, Result};
 
@@ -87,6 +88,13 @@ impl PublishOptions {
     #[must_use]
     pub fn with_replace_foreign(self, replace_foreign: bool) -> Self {
         Self { replace_foreign, ..self }
+    }
+}
+
+impl PublishOptions {
+    /// What happens to files of others at the destination.
+    pub(super) fn foreign(&self) -> Existing {
+        if self.replace_foreign { Existing::Replace } else { Existing::Keep }
     }
 }
 

@@ -4,6 +4,7 @@ use super::destination::Destination;
 use super::upload::{self, Found, is_foreign};
 use std::collections::HashSet;
 use weightstream::Result;
+use weightstream::internals::output::Existing;
 use weightstream::internals::publication::Publication;
 use weightstream::internals::write::Input;
 
@@ -13,7 +14,8 @@ pub(super) struct Owned {
     pub(super) entry: Option<Vec<u8>>,
     /// The names of the files that the entry or a record names, and of those that were sent.
     files: HashSet<String>,
-    replaces_foreign: bool,
+    /// What happens to files of others.
+    foreign: Existing,
 }
 
 impl Owned {
@@ -21,7 +23,7 @@ impl Owned {
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if it is the input, or a file of others that is not to be replaced; those of the store.
-    pub(super) fn read(destination: &Destination, input: &dyn Input, replaces_foreign: bool) -> Result<Self> {
+    pub(super) fn read(destination: &Destination, input: &dyn Input, foreign: Existing) -> Result<Self> {
         destination.refuse_input(&destination.entry, input)?;
         let key = destination.key_of(&destination.entry)?;
         let publication = |text: &[u8]| Publication::of_entry(text).ok().flatten();
@@ -34,13 +36,13 @@ impl Owned {
                     let names = names.map(str::to_owned).collect();
                     (Some(text), names)
                 }
-                None if replaces_foreign => (Some(text), HashSet::new()),
+                None if foreign == Existing::Replace => (Some(text), HashSet::new()),
                 None => return Err(is_foreign(&destination.store.url_of(&key))),
             },
-            Found::TooLarge if replaces_foreign => (None, HashSet::new()),
+            Found::TooLarge if foreign == Existing::Replace => (None, HashSet::new()),
             Found::TooLarge => return Err(is_foreign(&destination.store.url_of(&key))),
         };
-        Ok(Owned { entry, files, replaces_foreign })
+        Ok(Owned { entry, files, foreign })
     }
 
     /// States that this file was written by this run or an earlier one.
@@ -48,17 +50,17 @@ impl Owned {
         self.files.insert(name.to_owned());
     }
 
-    /// Whether a file of tensors or a document may be replaced.
-    pub(super) fn may_replace(&self, name: &str) -> bool {
-        self.replaces_foreign || self.files.contains(name)
+    /// What happens to a file of tensors or a document.
+    pub(super) fn existing(&self, name: &str) -> Existing {
+        if self.files.contains(name) { Existing::Replace } else { self.foreign }
     }
 
-    pub(super) fn may_replace_entry(&self) -> bool {
-        self.replaces_foreign || self.entry.is_some()
+    pub(super) fn existing_entry(&self) -> Existing {
+        if self.entry.is_some() { Existing::Replace } else { self.foreign }
     }
 
     /// Whether a file that is no record may be replaced by one.
     pub(super) fn may_replace_record(&self) -> bool {
-        self.replaces_foreign
+        self.foreign == Existing::Replace
     }
 }

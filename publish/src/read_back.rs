@@ -10,6 +10,7 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path as ObjectPath;
 use weightstream::internals::codec::digest::Hasher;
 use weightstream::internals::index::Digest;
+use weightstream::internals::output::Existing;
 use weightstream::internals::publication::Publication;
 use weightstream::{Error, ErrorKind, Result};
 
@@ -26,9 +27,9 @@ pub(super) fn verify_files(writer: &FileWriter, records: &[FileRecord], document
     let files = records.iter().map(|record| (&record.name, &record.sha256));
     let files = files.chain(documents.iter().map(|document| (&document.name, &document.sha256)));
     let compare = |(name, sha256): (&String, &String)| {
-        let (key, is_ours) = (destination.key_of(name)?, writer.owned.may_replace(name));
+        let (key, existing) = (destination.key_of(name)?, writer.owned.existing(name));
         let sha256 = sha256.clone();
-        Ok(async move { compare_file(store, &key, &sha256, is_ours).await })
+        Ok(async move { compare_file(store, &key, &sha256, existing).await })
     };
     let comparing = files.map(compare).collect::<Result<Vec<_>>>()?;
     let comparing = stream::iter(comparing).buffer_unordered(PARALLEL_READS);
@@ -60,7 +61,7 @@ pub(super) fn verify_entry(writer: &FileWriter, entry: &[u8]) -> Result<()> {
     Err(error)
 }
 
-async fn compare_file(store: &Store, path: &ObjectPath, expected: &str, is_ours: bool) -> Result<()> {
+async fn compare_file(store: &Store, path: &ObjectPath, expected: &str, existing: Existing) -> Result<()> {
     let place = |error| object_error(error).in_file(&store.url_of(path));
     let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
     let mut pieces = store.objects().get(path).await.map_err(place)?.into_stream();
@@ -73,7 +74,7 @@ async fn compare_file(store: &Store, path: &ObjectPath, expected: &str, is_ours:
     }
     let what = format!("its SHA-256 is {found}, and that of the file that was sent is {expected}");
     let error = Error::new(ErrorKind::Checksum, what).in_file(&store.url_of(path));
-    if !is_ours {
+    if existing == Existing::Keep {
         let advice = "`publish` has not written this file. Remove it, or replace it with \
                       `PublishOptions::replace_foreign`.";
         return Err(error.advise(advice));

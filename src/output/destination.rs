@@ -7,23 +7,32 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Rejects an output path that is a file of the model being read, that is not a regular file, or that exists if
-/// `keep_existing` is set. Called for every output before anything is written.
+/// What happens to a file that an output would replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It is kept, and the output is an error.
+    Keep,
+    /// The output takes its place.
+    Replace,
+}
+
+/// Rejects an output path that is a file of the model being read, that is not a regular file, or that exists and must
+/// be kept. Called for every output before anything is written.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for such a path; `IO`.
-pub fn check(path: &Path, inputs: &[&Path], keep_existing: bool) -> Result<()> {
+pub fn check(path: &Path, inputs: &[&Path], existing: Existing) -> Result<()> {
     refuse_input(path, inputs)?;
-    check_free(path, keep_existing)
+    check_free(path, existing)
 }
 
 /// Like [`check`], after the input has been read.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for a path that is not free; `IO`.
-pub fn check_free(path: &Path, keep_existing: bool) -> Result<()> {
+pub fn check_free(path: &Path, existing: Existing) -> Result<()> {
     match replaced(path)? {
-        Some(_) if keep_existing => Err(exists(path)),
+        Some(_) if existing == Existing::Keep => Err(exists(path)),
         _ => Ok(()),
     }
 }
@@ -58,15 +67,15 @@ pub fn replaced(path: &Path) -> Result<Option<Metadata>> {
 }
 
 /// Renames a finished file to its final path.
-pub(crate) fn publish(partial: &Path, path: &Path, keep_existing: bool) -> Result<()> {
+pub(crate) fn publish(partial: &Path, path: &Path, existing: Existing) -> Result<()> {
     let place = |error: io::Error| Error::from(error).in_file(&path.display().to_string());
     replaced(path)?;
-    match keep_existing {
-        true => rename_no_replace(partial, path).map_err(|error| match error.kind() {
+    match existing {
+        Existing::Keep => rename_no_replace(partial, path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(path),
             _ => place(error),
         }),
-        false => fs::rename(partial, path).map_err(place),
+        Existing::Replace => fs::rename(partial, path).map_err(place),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Output files: written under temporary names, and renamed when all of them are complete.
 
-use super::destination;
+use super::destination::{self, Existing};
 use super::partial::Guard;
 use crate::codec::crc32;
 use crate::codec::digest::Hasher;
@@ -327,10 +327,10 @@ impl ShardFile for FinishedFile {
 ///
 /// # Errors
 /// Those of [`PartialFile::create`] and [`publish`].
-pub fn write(path: &Path, bytes: &[u8], keep_existing: bool) -> Result<()> {
+pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
     let mut file = PartialFile::create(path)?;
     file.write(bytes)?;
-    publish(vec![file.finish()?], keep_existing)
+    publish(vec![file.finish()?], existing)
 }
 
 /// Renames all files to their final paths, and flushes the folder to disk. The last file is the manifest, or a shard
@@ -338,14 +338,14 @@ pub fn write(path: &Path, bytes: &[u8], keep_existing: bool) -> Result<()> {
 /// files. Otherwise new shards with an old manifest, or a manifest without its shards, could be read as a model.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` if an output exists by now and `keep_existing` is set, or is not a regular file; `IO`.
-pub fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<()> {
+/// `INVALID_ARGUMENT` if an output exists by now and must be kept, or is not a regular file; `IO`.
+pub fn publish(files: Vec<FinishedFile>, existing: Existing) -> Result<()> {
     for file in &files {
-        destination::check_free(file.path(), keep_existing)?; // again, because the destination may have changed
+        destination::check_free(file.path(), existing)?; // again, because the destination may have changed
     }
     let count = files.len();
     let Some(last) = files.last() else { return Ok(()) };
-    if count > 1 && !keep_existing && destination::replaced(last.path())?.is_some() {
+    if count > 1 && existing == Existing::Replace && destination::replaced(last.path())?.is_some() {
         fs::remove_file(last.path()).map_err(|e| last.guard.with_path(e))?;
         destination::sync_folder(last.path())?;
     }
@@ -355,7 +355,7 @@ pub fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<()> {
             destination::sync_folder(&guard.path)?;
         }
         guard.check_in_place()?;
-        destination::publish(&guard.partial, &guard.path, keep_existing)?;
+        destination::publish(&guard.partial, &guard.path, existing)?;
         guard.published = true;
         drop(lock);
         if is_last {

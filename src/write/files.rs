@@ -29,7 +29,7 @@ pub(super) fn convert_to(
     }
     let plan = Plan::new(&*target, out, files, &tensors)?;
     for path in plan.paths().chain(companion.map(Companion::path)) {
-        destination::check(path, &input.paths(), options.keep_existing)?;
+        destination::check(path, &input.paths(), options.existing())?;
     }
     let decoded_bytes = saturating_sum(input.tensors().iter().filter_map(Tensor::byte_length));
     progress.expects(decoded_bytes);
@@ -40,7 +40,7 @@ pub(super) fn convert_to(
     finished.extend(last);
     input.compare_files(Extent::Whole, progress)?;
     check_cancelled(progress)?;
-    file::publish(finished, options.keep_existing)?;
+    file::publish(finished, options.existing())?;
     let with_length = |path: PathBuf| {
         let byte_length = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         (path, byte_length)

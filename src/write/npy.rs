@@ -6,7 +6,7 @@ use super::input::{Extent, Input};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
-use crate::output::destination;
+use crate::output::destination::{self, Existing};
 use crate::output::file::ShardFile;
 use crate::output::file::{self, PartialFile};
 use crate::progress::Progress;
@@ -58,6 +58,10 @@ impl ExtractOptions {
         /// Whether an existing file is an error. Otherwise it is replaced.
         keep_existing: bool;
     }
+
+    fn existing(&self) -> Existing {
+        if self.keep_existing { Existing::Keep } else { Existing::Replace }
+    }
 }
 
 /// A NumPy array that was written.
@@ -85,7 +89,7 @@ pub fn extract_with(
     options: &ExtractOptions,
     progress: &(dyn Progress + Sync),
 ) -> Result<Extracted> {
-    destination::check(output, &input.paths(), options.keep_existing)?;
+    destination::check(output, &input.paths(), options.existing())?;
     let checked = input.begin()?;
     let input = checked.as_deref().unwrap_or(input);
     let tensor = input
@@ -125,7 +129,7 @@ pub fn extract_with(
     let finished = file.finish()?;
     let byte_length = finished.byte_length();
     let not_compared = input.compare_files(Extent::Read, progress)?;
-    file::publish(vec![finished], options.keep_existing)?;
+    file::publish(vec![finished], options.existing())?;
     Ok(Extracted { dtype, shape, byte_length, not_compared })
 }
 

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::index::Metadata;
 use crate::on_progress::{OnProgress, Progress};
+use crate::output::destination::Existing;
 use crate::output::writer::{Compression, DigestAlgorithm, Settings, Writer};
 use crate::setters::plain_setters as setters;
 use crate::write::formats::{format_of_name, names};
@@ -88,6 +89,10 @@ impl ConvertOptions {
 }
 
 impl ConvertOptions {
+    pub(super) fn existing(&self) -> Existing {
+        if self.keep_existing { Existing::Keep } else { Existing::Replace }
+    }
+
     /// Returns the format to write, and its writer.
     pub(super) fn writer(&self, out: &Path) -> Result<(&'static Format, &'static Writer)> {
         let format = self.format.or_else(|| format_of_name(out)).ok_or_else(|| {

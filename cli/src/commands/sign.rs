@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weightstream::internals::native::read_file;
+use weightstream::internals::output::Existing;
 use weightstream::internals::signature::{MAX_BUNDLE_BYTES, PrivateKey, sign_folder};
 use weightstream::internals::write::{check_output, write_output};
 use weightstream::{Error, ErrorKind};
@@ -66,10 +67,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let error = error.advise("Choose another file with `--signature`, or remove this one.");
         return Err(error.in_file(&signature.to_string_lossy()).into());
     }
-    let (inputs, keep_existing) = ([key.as_path(), place.as_path()], !force && !is_signature(signature));
-    check_output(signature, &inputs, keep_existing)?;
+    let inputs = [key.as_path(), place.as_path()];
+    let existing = if *force || is_signature(signature) { Existing::Replace } else { Existing::Keep };
+    check_output(signature, &inputs, existing)?;
     let bundle = sign_folder(place, &private, &ignored, &Bar::new("signing"))?;
-    write_output(signature, bundle.as_bytes(), &inputs, keep_existing)?;
+    write_output(signature, bundle.as_bytes(), &inputs, existing)?;
     let [signed, written] = [place, signature].map(|path| one_line(&path.display().to_string()));
     inform(&format!("{}: {signed}; the signature is in {written}", styled(GOOD, "signed")))?;
     Ok(())

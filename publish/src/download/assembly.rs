@@ -1,6 +1,6 @@
 //! Writes the files of a model: from files of the previous revision as far as possible, the rest from the source.
 
-use super::folder::Folder;
+use super::folder::{Folder, Start};
 use super::local_file::{open, pieces};
 use super::plan::PlannedFile;
 use super::receive::{check_cancelled, receive};
@@ -127,7 +127,8 @@ impl<'a> Assembly<'a> {
     ) -> Result<(Output, Option<Version>)> {
         let is_large = remote.byte_length().is_some_and(|length| length >= MIN_RECORD_BYTES);
         let version = Version::of(remote).filter(|_| is_large && planned.digest.is_none());
-        let file = self.folder.create(&planned.path, planned.digest.is_some() || version.is_some())?;
+        let start = if planned.digest.is_some() || version.is_some() { Start::Continued } else { Start::Empty };
+        let file = self.folder.create(&planned.path, start)?;
         let mut output = Output { file, reported_bytes: 0 };
         let record = VersionRecord::of(&self.folder.path.join(&planned.path));
         match &version {

@@ -7,18 +7,29 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use weightstream::internals::format::MAX_MANIFEST_BYTES;
-use weightstream::internals::output::{CreatedFolders, FinishedFile, PartialFile, check_free, publish, replaced};
+use weightstream::internals::output::{
+    CreatedFolders, Existing, FinishedFile, PartialFile, check_free, publish, replaced,
+};
 use weightstream::internals::publication::Publication;
 use weightstream::internals::regular_file::{self, Opened};
 use weightstream::internals::write::format_of_name;
 use weightstream::{Error, ErrorKind, Result};
+
+/// How a file begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    Empty,
+    /// With what an interrupted call has left of it, which can be taken. An interruption leaves the file.
+    Continued,
+}
 
 /// A folder, and what it may be changed to.
 pub(super) struct Folder<'a> {
     pub(super) path: &'a Path,
     /// The files that the entry of an earlier revision lists, and the entry itself.
     owned: HashSet<String>,
-    replaces_foreign: bool,
+    /// What happens to files of others.
+    foreign: Existing,
     created: RefCell<CreatedFolders>,
 }
 
@@ -28,7 +39,7 @@ impl<'a> Folder<'a> {
     /// # Errors
     /// `INVALID_ARGUMENT` for a name that a file of a model does not have, for a folder that is a symbolic link, and
     /// for an existing document of others.
-    pub(super) fn open(path: &'a Path, plan: &Plan, replaces_foreign: bool) -> Result<Self> {
+    pub(super) fn open(path: &'a Path, plan: &Plan, foreign: Existing) -> Result<Self> {
         let entry = &*plan.entry;
         if entry.contains('/') {
             return Err(refuse(entry, "the last segment of the URL is not a file name"));
@@ -43,13 +54,14 @@ impl<'a> Folder<'a> {
             }
         }
         let owned = owned(&path.join(entry));
-        let folder = Folder { path, owned, replaces_foreign, created: RefCell::default() };
+        let folder = Folder { path, owned, foreign, created: RefCell::default() };
         for PlannedFile { path: file, .. } in &plan.files {
             folder.each_parent(file, |_| Ok(()))?;
         }
-        let is_other = |document: &Vec<u8>| !folder.may_replace(entry) && !folder.has_document(entry, document);
+        let existing = folder.existing(entry);
+        let is_other = |document: &Vec<u8>| existing == Existing::Keep && !folder.has_document(entry, document);
         if plan.document.as_ref().is_some_and(is_other) {
-            check_free(&path.join(entry), true)?;
+            check_free(&path.join(entry), existing)?;
         }
         Ok(folder)
     }
@@ -59,10 +71,10 @@ impl<'a> Folder<'a> {
     /// # Errors
     /// Those of [`Folder::create`].
     pub(super) fn write_document(&self, name: &str, text: &[u8]) -> Result<()> {
-        if self.has_document(name, text) && !self.may_replace(name) {
+        if self.has_document(name, text) && self.existing(name) == Existing::Keep {
             return Ok(());
         }
-        let mut file = self.create(name, false)?;
+        let mut file = self.create(name, Start::Empty)?;
         file.write(text)?;
         self.publish(name, file.finish()?)
     }
@@ -74,17 +86,19 @@ impl<'a> Folder<'a> {
             && fs::read(&path).is_ok_and(|found| found == text)
     }
 
-    /// Begins to write a file, and creates the folders that it is in. If `is_continued`, what an interrupted call has
-    /// left of it can be taken, and an interruption leaves it.
+    /// Begins to write a file, and creates the folders that it is in.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a file of others, and for a folder that is a symbolic link; `IO`.
-    pub(super) fn create(&self, file: &str, is_continued: bool) -> Result<PartialFile> {
+    pub(super) fn create(&self, file: &str, start: Start) -> Result<PartialFile> {
         self.created.borrow_mut().create(self.path)?;
         self.each_parent(file, |parent| self.created.borrow_mut().create_one(parent))?;
         let path = self.path.join(file);
-        check_free(&path, !self.may_replace(file))?;
-        let created = if is_continued { PartialFile::continued(&path) } else { PartialFile::create(&path) };
+        check_free(&path, self.existing(file))?;
+        let created = match start {
+            Start::Empty => PartialFile::create(&path),
+            Start::Continued => PartialFile::continued(&path),
+        };
         Ok(created?.not_executable())
     }
 
@@ -94,11 +108,12 @@ impl<'a> Folder<'a> {
     /// Those of [`Folder::create`].
     pub(super) fn publish(&self, name: &str, file: FinishedFile) -> Result<()> {
         self.each_parent(name, |_| Ok(()))?;
-        publish(vec![file], !self.may_replace(name))
+        publish(vec![file], self.existing(name))
     }
 
-    fn may_replace(&self, file: &str) -> bool {
-        self.replaces_foreign || self.owned.contains(file)
+    /// What happens to a file of this name.
+    fn existing(&self, file: &str) -> Existing {
+        if self.owned.contains(file) { Existing::Replace } else { self.foreign }
     }
 
     /// Calls `visit` with each folder below this one that a file is in. Afterwards, it must not be anything else.

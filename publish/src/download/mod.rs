@@ -20,6 +20,7 @@ use tokio::runtime::Builder;
 use weightstream::internals::http::block_on;
 use weightstream::internals::loader::RemoteFile;
 use weightstream::internals::location::is_object;
+use weightstream::internals::output::Existing;
 use weightstream::internals::progress::Progress;
 use weightstream::internals::retry::RetryPolicy;
 use weightstream::internals::source::ModelSource;
@@ -56,6 +57,11 @@ impl DownloadOptions {
     pub fn with_replace_foreign(mut self, replace_foreign: bool) -> Self {
         self.replace_foreign = replace_foreign;
         self
+    }
+
+    /// What happens to files of others in the folder.
+    fn foreign(&self) -> Existing {
+        if self.replace_foreign { Existing::Replace } else { Existing::Keep }
     }
 }
 
@@ -146,7 +152,7 @@ async fn download_files<S: ModelSource>(
     let file = RemoteFile::open(entry, RetryPolicy::default(), None).await?;
     let entry = file.source();
     let plan = Plan::of(&file).await.map_err(|error| error.in_file(entry.name()))?;
-    let folder = Folder::open(folder, &plan, options.replace_foreign)?;
+    let folder = Folder::open(folder, &plan, options.foreign())?;
     let mut assembly = Assembly::new(&folder, &plan.publication, progress);
     assembly.expect(plan.files.iter().filter_map(|file| file.byte_length));
     let (mut existing_files, mut byte_length, mut unverified_files) = (0, 0, Vec::new());

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use weightstream::internals::loader::RemoteFile;
-use weightstream::internals::output::write_file;
+use weightstream::internals::output::{Existing, write_file};
 use weightstream::internals::source::{Identity, ModelSource};
 use weightstream::{Error, Result};
 
@@ -97,7 +97,7 @@ impl VersionRecord {
         let record = json!({
             "url": now.url, "etag": etag, "lastModified": last_modified, "byteLength": length, "modified": modified,
         });
-        write_file(&self.0, record.to_string().as_bytes(), false)
+        write_file(&self.0, record.to_string().as_bytes(), Existing::Replace)
     }
 
     /// Removes the record: it does not describe the bytes that follow.

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use weightstream::Result;
-use weightstream::internals::output::{PartialFile, publish};
+use weightstream::internals::output::{Existing, PartialFile, publish};
 
 /// The number of bytes that are copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Copies a file.
-pub(super) fn copy(path: &Path, from: &Path, may_replace: bool) -> Result<()> {
+pub(super) fn copy(path: &Path, from: &Path, existing: Existing) -> Result<()> {
     let (mut from, mut file) = (File::open(from)?, PartialFile::create(path)?);
     let mut piece = vec![0; PIECE_BYTES];
     while let Some(piece) = Some(from.read(&mut piece)?).and_then(|length| piece.get(..length)) {
@@ -19,5 +19,5 @@ pub(super) fn copy(path: &Path, from: &Path, may_replace: bool) -> Result<()> {
         }
         file.write(piece)?;
     }
-    publish(vec![file.finish()?], !may_replace)
+    publish(vec![file.finish()?], existing)
 }

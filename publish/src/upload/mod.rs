@@ -10,7 +10,7 @@ use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, 
 use parts::PART_BYTES;
 use std::path::Path;
 use weightstream::internals::format::MAX_MANIFEST_BYTES;
-use weightstream::internals::output;
+use weightstream::internals::output::{self, Existing};
 use weightstream::{Error, ErrorKind, Result};
 
 /// How long a file may be cached.
@@ -49,16 +49,16 @@ pub(super) async fn send_file(
     path: &ObjectPath,
     file: &Path,
     kind: Kind,
-    may_replace: bool,
+    existing: Existing,
 ) -> Result<bool> {
     let byte_length = std::fs::metadata(file)?.len();
     match length_of(store, path).await? {
         Some(length) if length == byte_length => return Ok(false),
-        Some(_) if !may_replace => return Err(is_foreign(&store.url_of(path))),
+        Some(_) if existing == Existing::Keep => return Err(is_foreign(&store.url_of(path))),
         _ => {}
     }
     if let Some(path) = store.path_of(path) {
-        return folder::copy(&path, file, may_replace).map(|()| true);
+        return folder::copy(&path, file, existing).map(|()| true);
     }
     let attributes = attributes(store, kind);
     let sent = match store.uploads() {
@@ -66,7 +66,7 @@ pub(super) async fn send_file(
             multipart::send(&**objects, store.objects(), path, file, attributes).await
         }
         Uploads::Parts if byte_length > PART_BYTES => parts::send(store.objects(), path, file, attributes).await,
-        _ => send_bytes(store, path, std::fs::read(file)?, kind, may_replace).await,
+        _ => send_bytes(store, path, std::fs::read(file)?, kind, existing).await,
     };
     sent.map_err(|error| error.in_file(&store.url_of(path)))?;
     Ok(true)
@@ -78,10 +78,10 @@ pub(super) async fn send_bytes(
     path: &ObjectPath,
     bytes: Vec<u8>,
     kind: Kind,
-    may_replace: bool,
+    existing: Existing,
 ) -> Result<()> {
     if let Some(path) = store.path_of(path) {
-        return output::write_file(&path, &bytes, !may_replace);
+        return output::write_file(&path, &bytes, existing);
     }
     let options = PutOptions { attributes: attributes(store, kind), ..PutOptions::default() };
     let sent = store.objects().put_opts(path, bytes.into(), options).await;

@@ -1,6 +1,6 @@
 //! Assigns tensors to files, before anything is written.
 
-use super::target::{FileSize, ShardPosition, Sharded};
+use super::target::{FileSize, ShardKind, ShardPosition, Sharded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Digest, MAX_PARTS, Tensor, part_path};
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub fn assign(
     check_count(format, tensors, max_bytes, files.len())?;
     let mut oversized = Oversized::default();
     for (number, range) in files.iter().enumerate() {
-        let mut size = empty(format, number == 0);
+        let mut size = empty(format, ShardKind::of(number));
         for tensor in tensors.get(range.clone()).unwrap_or_default() {
             let place = |error: Error| error.in_tensor(&tensor.name);
             size = with(format, &size, tensor).map_err(place)?;
@@ -47,10 +47,10 @@ pub fn file_count(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> R
 /// Returns the ranges of tensors of the files.
 fn divide(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> Result<Vec<Range<usize>>> {
     let mut files: Vec<Range<usize>> = Vec::new();
-    let (mut start, mut size) = (0, empty(format, true));
+    let (mut start, mut size) = (0, empty(format, ShardKind::First));
     if format.begins_without_tensors() && !tensors.is_empty() {
         files.push(0..0);
-        size = empty(format, false);
+        size = empty(format, ShardKind::Other);
     }
     for (at, tensor) in tensors.iter().enumerate() {
         let place = |error: Error| error.in_tensor(&tensor.name);
@@ -58,7 +58,7 @@ fn divide(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> Result<Ve
         if size.tensors > 0 && format.file_bytes(&extended) > max_bytes {
             files.push(start..at);
             start = at;
-            extended = with(format, &empty(format, false), tensor).map_err(place)?;
+            extended = with(format, &empty(format, ShardKind::Other), tensor).map_err(place)?;
         }
         size = extended;
     }
@@ -127,8 +127,8 @@ impl Oversized {
     }
 }
 
-fn empty(format: &dyn Sharded, is_first: bool) -> FileSize {
-    FileSize { head: format.empty_head_bytes(is_first), ..FileSize::default() }
+fn empty(format: &dyn Sharded, kind: ShardKind) -> FileSize {
+    FileSize { head: format.empty_head_bytes(kind), ..FileSize::default() }
 }
 
 fn with(format: &dyn Sharded, size: &FileSize, tensor: &Tensor) -> Result<FileSize> {

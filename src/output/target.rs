@@ -97,6 +97,28 @@ pub struct ShardPosition {
     pub tensors: usize,
 }
 
+impl ShardPosition {
+    pub(crate) fn kind(self) -> ShardKind {
+        ShardKind::of(self.number)
+    }
+}
+
+/// Which metadata a file of a model has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardKind {
+    /// The first file has all of it.
+    First,
+    /// Other files have only what readers need.
+    Other,
+}
+
+impl ShardKind {
+    /// The kind of the file with this number, from 0.
+    pub(crate) fn of(number: usize) -> Self {
+        if number == 0 { ShardKind::First } else { ShardKind::Other }
+    }
+}
+
 /// The size of a file in bytes, without compression.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileSize {
@@ -111,8 +133,8 @@ pub trait Sharded {
     /// Returns the length in bytes of a file of this size, or an upper bound.
     fn file_bytes(&self, size: &FileSize) -> u64;
 
-    /// Returns the length of a file's head without tensors. The first file may have more metadata.
-    fn empty_head_bytes(&self, is_first: bool) -> u64;
+    /// Returns the length of a file's head without tensors.
+    fn empty_head_bytes(&self, kind: ShardKind) -> u64;
 
     /// Returns the number of bytes that a tensor adds to the head.
     fn entry_bytes(&self, tensor: &Tensor) -> u64;

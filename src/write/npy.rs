@@ -99,7 +99,8 @@ pub fn extract_with(
         .ok_or_else(|| no_tensor(name, input.tensors().iter().map(|tensor| &*tensor.name)))?;
     let in_tensor = |error: Error| error.in_tensor(name);
     let component = component_of(tensor, options.component.as_deref()).map_err(in_tensor)?;
-    let (dtype, descr) = numpy_dtype(&component.dtype, options.as_bytes).map_err(in_tensor)?;
+    let stored = if options.as_bytes { &Dtype::U8 } else { &component.dtype };
+    let (dtype, descr) = numpy_dtype(stored).map_err(in_tensor)?;
     let casts = component.dtype == Dtype::BF16 && !options.as_bytes;
     let mut cast = casts.then(|| Cast::new(&Dtype::BF16, &dtype)).transpose()?;
     let whole_shape = (options.component.is_none() && !options.as_bytes).then(|| tensor.shape.clone());
@@ -149,9 +150,8 @@ fn component_of<'t>(tensor: &'t Tensor, role: Option<&str>) -> Result<&'t Compon
 }
 
 /// The dtype of the array, and its name in NumPy.
-fn numpy_dtype(dtype: &Dtype, as_bytes: bool) -> Result<(Dtype, &'static str)> {
+fn numpy_dtype(dtype: &Dtype) -> Result<(Dtype, &'static str)> {
     let stored = match dtype {
-        _ if as_bytes => &Dtype::U8,
         Dtype::BF16 => &Dtype::F32,
         dtype => dtype,
     };

@@ -127,7 +127,7 @@ fn storable(tensor: &Tensor, target: &dyn Target, options: &ConvertOptions) -> R
         Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
         None => tensor.clone(),
     };
-    if layout::has_dtype(&wanted.dtype) && target.check(&wanted, &mut Losses::new(false)).is_ok() {
+    if layout::has_dtype(&wanted.dtype) && target.check(&wanted, &mut Losses::default()).is_ok() {
         return Ok(tensor.clone());
     }
     let decoded_length = tensor.byte_length();

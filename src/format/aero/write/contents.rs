@@ -9,6 +9,8 @@ use super::quantization::Quantization;
 use crate::error::Result;
 use crate::format::aero::toc::VERSION;
 use crate::index::Tensor;
+use crate::output::target::ShardKind;
+use crate::output::writer::DigestAlgorithm;
 use serde_json::{Map, Value, json};
 
 /// The contents of a file of tensors.
@@ -17,8 +19,7 @@ pub(super) struct Contents<'a> {
     tensors: &'a [Tensor],
     pub(super) layout: Layout,
     quantization: Quantization,
-    /// Whether this is the first file of the model.
-    is_first: bool,
+    kind: ShardKind,
     /// Whether each tensor has its own digest.
     pub(super) has_digests: bool,
 }
@@ -40,12 +41,13 @@ impl<'a> Contents<'a> {
         about: &'a About,
         tensors: &'a [Tensor],
         alignment: u64,
-        is_first: bool,
-        has_digests: bool,
+        kind: ShardKind,
+        digest: DigestAlgorithm,
     ) -> Result<Self> {
         let layout = Layout::new(tensors, alignment)?;
         let quantization = Quantization::of(tensors.iter(), &about.metadata);
-        Ok(Contents { about, tensors, layout, quantization, is_first, has_digests })
+        let has_digests = digest == DigestAlgorithm::Blake3;
+        Ok(Contents { about, tensors, layout, quantization, kind, has_digests })
     }
 
     /// Returns digests of zeros. Chunks with them have the same length as with the real digests.
@@ -57,7 +59,7 @@ impl<'a> Contents<'a> {
 
     pub(super) fn chunks(&self, digests: &Digests) -> Result<Vec<Chunk>> {
         let mut chunks = vec![
-            Chunk::json(self.about.json(self.is_first, &self.quantization.descriptors)?),
+            Chunk::json(self.about.json(self.kind, &self.quantization.descriptors)?),
             Chunk::manifest(manifest(self.about.model.as_ref(), &self.layout)),
             Chunk::index(self.index(digests)?),
         ];

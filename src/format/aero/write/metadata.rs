@@ -6,6 +6,7 @@ use crate::format::aero::toc::NAME;
 use crate::index::Metadata;
 use crate::output::metadata::{self, named_model};
 use crate::output::origin::Changes;
+use crate::output::target::ShardKind;
 use crate::output::writer::Settings;
 use serde_json::{Map, Value, json};
 
@@ -43,8 +44,8 @@ impl About {
     }
 
     /// Encodes MJSN: all metadata in the first file, in the others only the entries that are needed to read tensors.
-    pub(super) fn json(&self, is_whole: bool, descriptors: &[Value]) -> Result<Vec<u8>> {
-        let is_wanted = |key: &str| is_whole || key == SOURCE_FORMAT_KEY;
+    pub(super) fn json(&self, kind: ShardKind, descriptors: &[Value]) -> Result<Vec<u8>> {
+        let is_wanted = |key: &str| kind == ShardKind::First || key == SOURCE_FORMAT_KEY;
         let wanted = self.metadata.iter().filter(|(key, _)| is_wanted(key));
         let mut wanted: Metadata = wanted.map(|(key, value)| (key.clone(), value.clone())).collect();
         if !descriptors.is_empty() {

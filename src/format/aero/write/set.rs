@@ -13,7 +13,7 @@ use crate::index::Tensor;
 use crate::output::file::ShardFile;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::shards::{content_name, numbered_path, stem};
-use crate::output::target::{FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded};
+use crate::output::target::{FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardKind, ShardPosition, Sharded};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -39,8 +39,8 @@ impl Sharded for Aero {
         size.head + size.data + shards * (SHARD_BYTES + self.alignment) + pages * PAGE_DIGEST_BYTES
     }
 
-    fn empty_head_bytes(&self, is_first: bool) -> u64 {
-        let contents = self.contents(&[], is_first);
+    fn empty_head_bytes(&self, kind: ShardKind) -> u64 {
+        let contents = self.contents(&[], kind);
         let chunks = contents.and_then(|contents| contents.chunks(&contents.unknown_digests()));
         let longer_counts = 64; // of tensors, chunks, descriptors
         chunks.map_or(0, |chunks| Head::new(chunks, self.alignment).bytes.len() as u64 + longer_counts)
@@ -153,7 +153,7 @@ impl Aero {
             is_reversed,
         });
         let chunks = vec![
-            Chunk::json(self.about.json(false, &quantization.descriptors)?),
+            Chunk::json(self.about.json(ShardKind::Other, &quantization.descriptors)?),
             Chunk::manifest(contents::manifest(self.about.model.as_ref(), &Layout::default())),
             Chunk::index(index::pack(entries)?),
         ];

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
-use crate::output::target::{CAST, ShardPosition, Sharded, Target, TensorFile};
+use crate::output::target::{CAST, ShardKind, ShardPosition, Sharded, Target, TensorFile};
 use crate::output::writer::{DigestAlgorithm, Settings};
 
 /// Limits of the C++ reader of AERO.
@@ -20,20 +20,16 @@ const MAX_DIMS: usize = 32;
 pub(super) struct Aero {
     pub(super) about: About,
     pub(super) alignment: u64,
-    has_digests: bool,
+    digest: DigestAlgorithm,
 }
 
 impl Aero {
     pub(super) fn new(settings: &Settings) -> Self {
-        Aero {
-            about: About::new(settings),
-            alignment: settings.alignment,
-            has_digests: settings.digest == DigestAlgorithm::Blake3,
-        }
+        Aero { about: About::new(settings), alignment: settings.alignment, digest: settings.digest }
     }
 
-    pub(super) fn contents<'a>(&'a self, tensors: &'a [Tensor], is_first: bool) -> Result<Contents<'a>> {
-        Contents::new(&self.about, tensors, self.alignment, is_first, self.has_digests)
+    pub(super) fn contents<'a>(&'a self, tensors: &'a [Tensor], kind: ShardKind) -> Result<Contents<'a>> {
+        Contents::new(&self.about, tensors, self.alignment, kind, self.digest)
     }
 }
 
@@ -66,7 +62,7 @@ impl Target for Aero {
         tensors: &'a [Tensor],
         place: ShardPosition,
     ) -> Result<Box<dyn TensorFile + 'a>> {
-        let contents = self.contents(tensors, place.number == 0)?;
+        let contents = self.contents(tensors, place.kind())?;
         Ok(Box::new(AeroFile::begin(file, contents, self.alignment)?))
     }
 

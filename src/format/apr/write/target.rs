@@ -14,7 +14,7 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::shards::numbered_path;
 use crate::output::target::{
-    CAST, FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile,
+    CAST, FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardKind, ShardPosition, Sharded, Target, TensorFile,
 };
 use crate::output::writer::{Compression, Settings};
 use rayon::prelude::*;
@@ -45,8 +45,11 @@ impl Apr {
         })
     }
 
-    fn metadata(&self, is_first: bool) -> &[u8] {
-        if is_first { &self.metadata } else { &self.required_metadata }
+    fn metadata(&self, kind: ShardKind) -> &[u8] {
+        match kind {
+            ShardKind::First => &self.metadata,
+            ShardKind::Other => &self.required_metadata,
+        }
     }
 }
 
@@ -81,7 +84,7 @@ impl Target for Apr {
         tensors: &'a [Tensor],
         place: ShardPosition,
     ) -> Result<Box<dyn TensorFile + 'a>> {
-        let metadata = self.metadata(place.number == 0);
+        let metadata = self.metadata(place.kind());
         let flags = self.flags | if place.count > 1 { flags::SHARDED } else { 0 };
         let file = AprFile::begin(file, metadata, tensors, self.alignment, self.compression, flags)?;
         Ok(Box::new(file))
@@ -97,8 +100,8 @@ impl Sharded for Apr {
         size.head.next_multiple_of(self.alignment) + size.data + FOOTER_BYTES
     }
 
-    fn empty_head_bytes(&self, is_first: bool) -> u64 {
-        HEADER_BYTES + self.metadata(is_first).len() as u64 + blocks::key_bytes(self.compression) + INDEX_HEADER_BYTES
+    fn empty_head_bytes(&self, kind: ShardKind) -> u64 {
+        HEADER_BYTES + self.metadata(kind).len() as u64 + blocks::key_bytes(self.compression) + INDEX_HEADER_BYTES
     }
 
     fn entry_bytes(&self, tensor: &Tensor) -> u64 {

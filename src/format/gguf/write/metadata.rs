@@ -9,7 +9,7 @@ use crate::index::{Metadata, Parsed};
 use crate::output::losses::Losses;
 use crate::output::metadata::{self, GGUF_FILE_KEYS, as_object};
 use crate::output::origin::Changes;
-use crate::output::target::ShardPosition;
+use crate::output::target::{ShardKind, ShardPosition};
 use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::Settings;
 use crate::values::json::shown;
@@ -52,8 +52,7 @@ impl Pairs {
         }
         let mut pairs = Pairs::default();
         for (key, value) in &joined {
-            let is_given = settings.given.contains_key(key);
-            match types.of(key, is_given)? {
+            match types.of(key, settings.given)? {
                 Stated::Exactly(stated) => {
                     pairs.push(key, value, &stated).ok_or_else(|| mismatch(key, value, &stated))?
                 }
@@ -93,7 +92,10 @@ impl Pairs {
 
     /// The pairs of one file: these if it is the first one, and those that describe the file.
     pub(super) fn of_file(&self, alignment: u64, place: ShardPosition) -> Result<Pairs> {
-        let mut pairs = if place.number == 0 { self.clone() } else { Pairs::default() };
+        let mut pairs = match place.kind() {
+            ShardKind::First => self.clone(),
+            ShardKind::Other => Pairs::default(),
+        };
         let mut push = |key, number: u64, value_type| {
             let value = number.into();
             pairs.push(key, &value, &Type::Scalar(value_type)).ok_or_else(|| too_many(key, number))
@@ -158,11 +160,12 @@ impl Types {
         Ok(Types { given: of(given.get(types::KEY))?, source: of(taken.as_ref())? })
     }
 
-    fn of(&self, key: &str, is_given: bool) -> Result<Stated> {
+    /// The type of the value of `key`, which is that of the caller if `given` has the key.
+    fn of(&self, key: &str, given: &Metadata) -> Result<Stated> {
         let read = |stated| Type::from_json(key, stated);
         Ok(match (self.given.get(key), self.source.get(key)) {
             (Some(stated), _) => Stated::Exactly(read(stated)?),
-            (None, Some(stated)) if is_given => Stated::BySource(read(stated)?),
+            (None, Some(stated)) if given.contains_key(key) => Stated::BySource(read(stated)?),
             (None, Some(stated)) => Stated::Exactly(read(stated)?),
             (None, None) => Stated::Nowhere,
         })

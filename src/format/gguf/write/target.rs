@@ -9,7 +9,9 @@ use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
 use crate::output::shards::numbered_path;
-use crate::output::target::{CAST, FileSize, ManifestWriter, SMALLER_HEAD, ShardPosition, Sharded, Target, TensorFile};
+use crate::output::target::{
+    CAST, FileSize, ManifestWriter, SMALLER_HEAD, ShardKind, ShardPosition, Sharded, Target, TensorFile,
+};
 use crate::output::writer::Settings;
 use std::path::{Path, PathBuf};
 
@@ -79,8 +81,9 @@ impl Sharded for Gguf {
         size.head.next_multiple_of(self.alignment) + size.data.next_multiple_of(self.alignment)
     }
 
-    fn empty_head_bytes(&self, is_first: bool) -> u64 {
-        let place = ShardPosition { number: usize::from(!is_first), count: 2, tensors: 0 };
+    fn empty_head_bytes(&self, kind: ShardKind) -> u64 {
+        let number = usize::from(kind == ShardKind::Other);
+        let place = ShardPosition { number, count: 2, tensors: 0 };
         let pairs = self.pairs.of_file(self.alignment, place);
         COUNTS_BYTES + pairs.map_or(0, |pairs| pairs.bytes.len() as u64)
     }

@@ -14,7 +14,7 @@ use crate::output::metadata;
 use crate::output::origin::Changes;
 use crate::output::shards::numbered_path;
 use crate::output::target::{
-    CAST, FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded, Target, TensorFile,
+    CAST, FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardKind, ShardPosition, Sharded, Target, TensorFile,
     TensorSource,
 };
 use crate::output::weight_map;
@@ -56,8 +56,8 @@ impl SafeTensors {
     }
 
     /// Returns the metadata of a file: all of it for the first file, only `format`, which readers need, for the others.
-    fn metadata(&self, is_first: bool) -> Metadata {
-        let is_wanted = |key: &str| is_first || key == "format";
+    fn metadata(&self, kind: ShardKind) -> Metadata {
+        let is_wanted = |key: &str| kind == ShardKind::First || key == "format";
         let wanted = self.metadata.iter().filter(|(key, _)| is_wanted(key));
         wanted.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
@@ -82,7 +82,7 @@ impl Target for SafeTensors {
         place: ShardPosition,
     ) -> Result<Box<dyn TensorFile + 'a>> {
         let mut file = SafeTensorsFile { file };
-        let metadata = self.metadata(place.number == 0);
+        let metadata = self.metadata(place.kind());
         file.file.write(&layout::head(tensors.iter(), &metadata, self.alignment)?)?;
         Ok(Box::new(file))
     }
@@ -116,8 +116,8 @@ impl Sharded for SafeTensors {
         size.head.next_multiple_of(self.alignment) + size.data
     }
 
-    fn empty_head_bytes(&self, is_first: bool) -> u64 {
-        let metadata = json!({ "__metadata__": self.metadata(is_first) });
+    fn empty_head_bytes(&self, kind: ShardKind) -> u64 {
+        let metadata = json!({ "__metadata__": self.metadata(kind) });
         LENGTH_BYTES + metadata.to_string().len() as u64
     }
 

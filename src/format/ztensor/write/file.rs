@@ -12,7 +12,7 @@ use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
 use crate::index::{Component, Digest, Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::kept::KeptSource;
-use crate::output::target::{ShardPosition, TensorFile, TensorSource};
+use crate::output::target::{ShardKind, ShardPosition, TensorFile, TensorSource};
 use crate::output::writer::Compression;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -44,7 +44,10 @@ const MAX_KEPT_BYTES: u64 = 256 << 20;
 impl<'a> ZTensorFile<'a> {
     pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor, place: ShardPosition) -> Result<Self> {
         file.write(&MAGIC_1)?;
-        let metadata = if place.number == 0 { Cow::Borrowed(&target.metadata) } else { Cow::default() };
+        let metadata = match place.kind() {
+            ShardKind::First => Cow::Borrowed(&target.metadata),
+            ShardKind::Other => Cow::default(),
+        };
         let (objects, last) = (BTreeMap::new(), StoredTensor::Components(Vec::new()));
         Ok(ZTensorFile { file, target, metadata, objects, last, scratch: Scratch::default() })
     }

@@ -7,7 +7,7 @@ use crate::format::ztensor::contents::MAX_MANIFEST_BYTES;
 use crate::index::{Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::shards::numbered_path;
-use crate::output::target::{FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardPosition, Sharded};
+use crate::output::target::{FileSize, ManifestWriter, Naming, SMALLER_HEAD, Shard, ShardKind, ShardPosition, Sharded};
 use crate::output::weight_map;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -26,8 +26,11 @@ impl Sharded for ZTensor {
         size.head + self.alignment + size.data
     }
 
-    fn empty_head_bytes(&self, is_first: bool) -> u64 {
-        let metadata = if is_first { json!(self.metadata).to_string().len() as u64 } else { 0 };
+    fn empty_head_bytes(&self, kind: ShardKind) -> u64 {
+        let metadata = match kind {
+            ShardKind::First => json!(self.metadata).to_string().len() as u64,
+            ShardKind::Other => 0,
+        };
         FRAME_BYTES + OBJECT_BYTES + metadata.saturating_mul(2)
     }
 

@@ -2,6 +2,7 @@
 //! bytes before it.
 
 use super::Component;
+use super::stored_end::StoredEnd;
 use super::values::ValueRule;
 use crate::error::{Result, malformed};
 use std::ops::Range;
@@ -33,8 +34,8 @@ pub(crate) struct BlockSpan {
     pub(crate) component: Component,
     /// Where they begin in the component.
     pub(crate) start: BlockEnd,
-    /// Whether they end with a known block, and not with the component.
-    pub(crate) has_end: bool,
+    /// Complete if they end with a known block, and not with the component.
+    pub(crate) end: StoredEnd,
 }
 
 impl Blocks {
@@ -106,7 +107,8 @@ impl Blocks {
         // A rule for the last byte of the component does not apply to that of other blocks.
         let rule = component.rule.filter(|rule| end == all || *rule != ValueRule::ZeroLastHalf);
         let component = Component { range, decoded_length, digest: None, rule, ..component.clone() };
-        Some(BlockSpan { component, start, has_end: known_end.is_some() })
+        let end = known_end.map_or(StoredEnd::Anywhere, |_| StoredEnd::Complete);
+        Some(BlockSpan { component, start, end })
     }
 }
 

@@ -103,9 +103,10 @@ impl Encoding {
 }
 
 impl Component {
-    /// The page digests that verify the component: for partial reads, and for components without their own digest.
-    pub(crate) fn checking_pages(&self, is_read_whole: bool) -> Option<&PageTable> {
-        self.pages.as_deref().filter(|_| !is_read_whole || self.digest.is_none())
+    /// The page digests that verify the component if all of it is read and it has no digest of its own. Those that
+    /// verify a part of it are always [`Component::pages`].
+    pub(crate) fn pages_of_whole(&self) -> Option<&PageTable> {
+        self.pages.as_deref().filter(|_| self.digest.is_none())
     }
 
     /// The streams of [`Encoding::ByteStreamSplit`].

@@ -23,6 +23,7 @@ pub(crate) mod publication;
 mod raw_tensors;
 pub(crate) mod sparse;
 pub(crate) mod split;
+mod stored_end;
 mod tensor;
 mod tensors;
 pub(crate) mod values;
@@ -51,6 +52,8 @@ pub use part::Part;
 pub(crate) use part::{MAX_PARTS, check_part_count, part_path};
 #[cfg(npm)]
 pub(crate) use raw_tensors::RawTensor;
+#[doc(hidden)]
+pub use stored_end::StoredEnd;
 pub use tensor::{Layout, Tensor};
 #[cfg(npm)]
 pub(crate) use tensors::Entry;

@@ -1,6 +1,7 @@
 //! Rules for the decoded values of components, which some formats have: zTensor 2 calls a file invalid that breaks
 //! them.
 
+use super::stored_end::StoredEnd;
 use crate::error::{Result, malformed};
 
 /// A rule for the decoded bytes of a component.
@@ -41,15 +42,15 @@ impl ValueCheck {
         self.last = bytes.last().copied().unwrap_or(self.last);
     }
 
-    /// `is_complete` states whether the last bytes are those of the component.
+    /// Ends, after the last byte.
     ///
     /// # Errors
     /// `FORMAT` if a value breaks the rule.
-    pub(crate) fn finish(self, is_complete: bool) -> Result<()> {
+    pub(crate) fn finish(self, end: StoredEnd) -> Result<()> {
         if let Some((at, byte)) = self.wrong {
             return Err(malformed(format!("element {at} is {byte}, but a boolean must be 0 or 1")));
         }
-        if self.rule == ValueRule::ZeroLastHalf && is_complete && self.last > 15 {
+        if self.rule == ValueRule::ZeroLastHalf && end == StoredEnd::Complete && self.last > 15 {
             return Err(malformed("the unused half of its last byte is not zero"));
         }
         Ok(())
@@ -61,23 +62,24 @@ impl ValueCheck {
 mod tests {
     use super::*;
 
-    fn outcome(rule: ValueRule, pieces: &[&[u8]], is_complete: bool) -> Option<String> {
+    fn outcome(rule: ValueRule, pieces: &[&[u8]], end: StoredEnd) -> Option<String> {
         let mut check = ValueCheck::new(rule)?;
         pieces.iter().for_each(|piece| check.update(piece));
-        check.finish(is_complete).err().map(|error| error.what)
+        check.finish(end).err().map(|error| error.what)
     }
 
     #[test]
     fn booleans_are_0_or_1() {
-        assert_eq!(outcome(ValueRule::Booleans, &[&[0, 1], &[1]], true), None);
-        let wrong = outcome(ValueRule::Booleans, &[&[0, 1], &[2, 255]], false).unwrap();
+        assert_eq!(outcome(ValueRule::Booleans, &[&[0, 1], &[1]], StoredEnd::Complete), None);
+        let wrong = outcome(ValueRule::Booleans, &[&[0, 1], &[2, 255]], StoredEnd::Anywhere).unwrap();
         assert_eq!(wrong, "element 2 is 2, but a boolean must be 0 or 1");
     }
 
     #[test]
     fn the_unused_half_of_the_last_byte_is_zero() {
-        assert_eq!(outcome(ValueRule::ZeroLastHalf, &[&[0xff, 0x0f], &[]], true), None);
-        assert!(outcome(ValueRule::ZeroLastHalf, &[&[0x0f], &[0x10]], true).is_some());
-        assert_eq!(outcome(ValueRule::ZeroLastHalf, &[&[0x0f], &[0x10]], false), None, "not the last byte");
+        assert_eq!(outcome(ValueRule::ZeroLastHalf, &[&[0xff, 0x0f], &[]], StoredEnd::Complete), None);
+        assert!(outcome(ValueRule::ZeroLastHalf, &[&[0x0f], &[0x10]], StoredEnd::Complete).is_some());
+        let outcome = outcome(ValueRule::ZeroLastHalf, &[&[0x0f], &[0x10]], StoredEnd::Anywhere);
+        assert_eq!(outcome, None, "not the last byte");
     }
 }

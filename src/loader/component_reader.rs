@@ -76,14 +76,15 @@ impl<S: ModelSource> PreparedComponent<S> {
         let span = if extent.is_whole { None } else { file.block_span(component, &extent.wanted).await? };
         let (span_start, component) = match &span {
             None => (None, component),
-            Some(BlockSpan { component: blocks, start, has_end }) => {
+            Some(BlockSpan { component: blocks, start, end }) => {
                 let wanted = extent.wanted.start - start.decoded..extent.wanted.end - start.decoded;
-                extent = Extent::of_blocks(blocks, wanted, *has_end);
+                extent = Extent::of_blocks(blocks, wanted, *end);
                 (Some(*start), blocks)
             }
         };
         let mut pages = None;
-        if let Some(table) = component.checking_pages(extent.is_whole).filter(|_| loader.options.verify) {
+        let table = if extent.is_whole { component.pages_of_whole() } else { component.pages.as_deref() };
+        if let Some(table) = table.filter(|_| loader.options.verify) {
             file.read_pages(table).await.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?;
             pages = file.known_pages(table);
         }

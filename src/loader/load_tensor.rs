@@ -125,7 +125,7 @@ impl<S: ModelSource> Loader<S> {
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
         let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
-        let rows = request.rows.map(|rows| rows_of(&tensor, rows, form.dtype.is_some()));
+        let rows = request.rows.map(|rows| rows_of(&tensor, rows, form.dtype));
         let Some(rows) = rows.transpose()? else {
             let planned = self.plan(tensor, None, request.into, form)?;
             return self.load_planned(planned, observer).await;

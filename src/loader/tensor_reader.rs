@@ -89,7 +89,7 @@ impl<S: ModelSource> TensorReader<S> {
         }
         let Some(tensor) = self.waiting.pop_front() else { return Ok(None) };
         let TensorReader { loader, waiting, rows, rest, .. } = self;
-        let rows = rows.clone().map(|rows| rows_of(&tensor, rows, false)).transpose()?;
+        let rows = rows.clone().map(|rows| rows_of(&tensor, rows, None)).transpose()?;
         let refuse = |what| Err(Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name));
         let [component] = tensor.components.as_slice() else {
             return refuse("it has several components, and only tensors of one component can be streamed");

@@ -8,7 +8,7 @@ use crate::loader::schedule::connections::Connections;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::memory_budget::MemoryBudget;
 use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
-use crate::loader::schedule::rows::Rows;
+use crate::loader::schedule::rows::{Rows, pages};
 use crate::loader::schedule::tied::TiedTensors;
 use crate::loader::shard::Shard;
 use crate::loader::{Loaded, Loader, Options};
@@ -146,7 +146,8 @@ impl<S: ModelSource> Loader<S> {
     /// Reads the page digests that the planned tensors are verified with.
     async fn read_pages(&self, planned_tensors: &[PlannedTensor<BufferOf<S>>]) -> Result<()> {
         for PlannedTensor { tensor, rows, .. } in planned_tensors {
-            for table in tensor.components.iter().filter_map(|component| component.checking_pages(rows.is_none())) {
+            let pages = |component| pages(component, rows.as_deref());
+            for table in tensor.components.iter().filter_map(pages) {
                 if let Some(shard) = self.shards.get(tensor.shard) {
                     shard.file.read_pages(table).await.map_err(|e| e.in_tensor(&tensor.name))?;
                 }

@@ -111,7 +111,7 @@ fn remove_redundant(checksums: &mut Vec<RangeChecksum>, tensors: &Tensors) {
     for tensor in tensors.iter() {
         for component in tensor.components.iter().filter(|component| !component.range.is_empty()) {
             let has_strong_digest = component.digest.is_some_and(|own| own.digest.is_strong());
-            if !has_strong_digest && component.checking_pages(true).is_none() {
+            if !has_strong_digest && component.pages_of_whole().is_none() {
                 return;
             }
             starts.push(component.range.start);

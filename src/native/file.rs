@@ -260,7 +260,7 @@ impl TensorFile {
 
     /// The pages that contain a component without a digest of its own.
     fn pages(&self, component: &Component) -> Result<Option<ComponentPages>> {
-        let Some(table) = component.checking_pages(true) else { return Ok(None) };
+        let Some(table) = component.pages_of_whole() else { return Ok(None) };
         let pages = self.bytes.parse(|window| format::page_digests(window, table))?;
         let around = pages.around(&component.range);
         Ok(Some(ComponentPages { checker: PageChecker::new(Arc::new(pages)), around }))

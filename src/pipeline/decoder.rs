@@ -4,7 +4,7 @@ use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
 use crate::index::values::ValueCheck;
-use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, DigestedBytes};
+use crate::index::{Algorithm, BlockEnd, Component, ComponentDigest, DigestedBytes, StoredEnd};
 
 /// Decodes the stored bytes of a component, in chunks of any length.
 #[derive(Debug)]
@@ -82,18 +82,18 @@ impl ComponentDecoder {
         update(&mut self.digests, DigestedBytes::Decoded, bytes);
     }
 
-    /// Verifies the digests, after the last byte, and returns the algorithm of the last one. `is_complete` states
-    /// whether all bytes of the component were pushed, so that the encoding must be complete.
+    /// Verifies the digests, after the last byte, and returns the algorithm of the last one.
     ///
     /// # Errors
-    /// `FORMAT` if the encoding is incomplete or a value is invalid; `CHECKSUM` if a digest does not match.
-    pub(crate) fn finish(self, is_complete: bool) -> Result<Option<Algorithm>> {
-        let of_streams = match self.decoder.filter(|_| is_complete) {
+    /// `FORMAT` if the encoding must be complete and is not, or a value is invalid; `CHECKSUM` if a digest does not
+    /// match.
+    pub(crate) fn finish(self, end: StoredEnd) -> Result<Option<Algorithm>> {
+        let of_streams = match self.decoder.filter(|_| end == StoredEnd::Complete) {
             Some(decoder) => decoder.finish()?,
             None => None,
         };
         if let Some(values) = self.values {
-            values.finish(is_complete)?;
+            values.finish(end)?;
         }
         let mut algorithm = None;
         for (stated, hasher) in self.digests {

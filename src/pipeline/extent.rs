@@ -2,7 +2,7 @@
 
 #[cfg(feature = "lz4")]
 use crate::codec::lz4;
-use crate::index::{Component, Encoding};
+use crate::index::{Component, Encoding, StoredEnd};
 use std::ops::Range;
 
 /// Which bytes of a component are wanted, and which must be read for them.
@@ -14,15 +14,14 @@ pub(crate) struct Extent {
     pub(crate) stored: Range<u64>,
     /// Whether all wanted bytes are those of the component.
     pub(crate) is_whole: bool,
-    /// Whether the stored bytes end with the component or with a block, so that the encoding must be complete.
-    pub(crate) is_complete: bool,
+    pub(crate) end: StoredEnd,
 }
 
 impl Extent {
     /// All bytes of a component.
     pub(crate) fn whole(component: &Component) -> Self {
         let wanted = 0..component.decoded_length.unwrap_or(u64::MAX);
-        Extent { wanted, stored: component.range.clone(), is_whole: true, is_complete: true }
+        Extent { wanted, stored: component.range.clone(), is_whole: true, end: StoredEnd::Complete }
     }
 
     /// The `wanted` decoded bytes of a component: of raw bytes only these, of LZ4 blocks at most those up to the last
@@ -42,15 +41,15 @@ impl Extent {
             Encoding::Lz4Blocks => start..end.min(start.saturating_add(lz4::max_stored_length(wanted.end))),
             _ => start..end,
         };
-        Extent { wanted, stored, is_whole: false, is_complete: false }
+        Extent { wanted, stored, is_whole: false, end: StoredEnd::Anywhere }
     }
 
-    /// The `wanted` decoded bytes of a component that is some blocks of another one. The blocks are read to their end
-    /// if `has_end` says that it is the end of a block, so that their own checksums are compared.
-    pub(crate) fn of_blocks(blocks: &Component, wanted: Range<u64>, has_end: bool) -> Self {
+    /// The `wanted` decoded bytes of a component that is some blocks of another one, with this `end`. Blocks that are
+    /// complete are read to their end, so that their own checksums are compared.
+    pub(crate) fn of_blocks(blocks: &Component, wanted: Range<u64>, end: StoredEnd) -> Self {
         let extent = Extent::of(blocks, wanted);
-        let is_complete = extent.is_complete || (has_end && extent.stored == blocks.range);
-        Extent { is_whole: false, is_complete, ..extent }
+        let end = if extent.stored == blocks.range && end == StoredEnd::Complete { end } else { extent.end };
+        Extent { is_whole: false, end, ..extent }
     }
 }
 
@@ -88,7 +87,7 @@ mod tests {
     #[test]
     fn raw_bytes_are_read_exactly() {
         let extent = Extent::of(&component(Encoding::Raw), 3..10);
-        assert_eq!((extent.stored, extent.is_whole, extent.is_complete), (1003..1010, false, false));
+        assert_eq!((extent.stored, extent.is_whole, extent.end), (1003..1010, false, StoredEnd::Anywhere));
         assert_eq!(Extent::of(&component(Encoding::Raw), 40..40).stored, 1000..1000);
     }
 
@@ -111,10 +110,10 @@ mod tests {
     #[test]
     fn blocks_are_complete_if_they_end_with_a_block() {
         let blocks = Component { decoded_length: Some(60), ..component(Encoding::Zstd) };
-        let extent = Extent::of_blocks(&blocks, 10..30, true);
-        assert_eq!((extent.wanted, extent.stored, extent.is_complete), (10..30, 1000..1100, true));
-        assert!(!Extent::of_blocks(&blocks, 10..30, false).is_complete);
-        let all = Extent::of_blocks(&blocks, 0..60, false);
-        assert_eq!((all.is_complete, all.is_whole), (true, false), "the blocks are not the component");
+        let extent = Extent::of_blocks(&blocks, 10..30, StoredEnd::Complete);
+        assert_eq!((extent.wanted, extent.stored, extent.end), (10..30, 1000..1100, StoredEnd::Complete));
+        assert_eq!(Extent::of_blocks(&blocks, 10..30, StoredEnd::Anywhere).end, StoredEnd::Anywhere);
+        let all = Extent::of_blocks(&blocks, 0..60, StoredEnd::Anywhere);
+        assert_eq!((all.end, all.is_whole), (StoredEnd::Complete, false), "the blocks are not the component");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use task::{expected_digests, is_heavy};
 use crate::codec::cast::{Cast, Conversion};
 use crate::codec::pages::PageChecker;
 use crate::error::{Result, malformed};
-use crate::index::{Algorithm, BlockEnd};
+use crate::index::{Algorithm, BlockEnd, StoredEnd};
 use decoder::ComponentDecoder;
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ pub(crate) struct Pipeline {
     cast: Option<Cast>,
     /// The decoded bytes that are passed on.
     wanted: Range<u64>,
-    is_complete: bool,
+    end: StoredEnd,
     /// The offset of the next decoded byte in the decoded component.
     decoded_end: u64,
 }
@@ -71,14 +71,14 @@ impl Pipeline {
     /// # Errors
     /// `UNSUPPORTED` for a conversion that does not exist.
     pub(crate) fn new(task: &Task) -> Result<Self> {
-        let Task { component, wanted, is_complete, digests, conversion, .. } = task;
+        let Task { component, wanted, end, digests, conversion, .. } = task;
         let cast = |conversion: &Conversion| conversion.cast(&component.dtype);
         Ok(Pipeline {
             decoder: ComponentDecoder::new(component, digests.iter().copied()),
             pages: None,
             cast: conversion.as_ref().map(cast).transpose()?,
             wanted: wanted.clone(),
-            is_complete: *is_complete,
+            end: *end,
             decoded_end: extent::first_decoded(component, wanted),
         })
     }
@@ -91,7 +91,7 @@ impl Pipeline {
 
     /// Whether more bytes are needed. False once all wanted bytes are decoded.
     pub(crate) fn wants_more(&self) -> bool {
-        self.is_complete || self.pages.is_some() || self.decoded_end < self.wanted.end
+        self.end == StoredEnd::Complete || self.pages.is_some() || self.decoded_end < self.wanted.end
     }
 
     /// The offset of the next decoded byte in the decoded component.
@@ -163,9 +163,9 @@ impl Pipeline {
     /// # Errors
     /// `FORMAT` if bytes are missing; `CHECKSUM` if a digest does not match.
     pub(crate) fn finish(self) -> Result<Finished> {
-        let Pipeline { decoder, pages, cast, wanted, is_complete, decoded_end } = self;
+        let Pipeline { decoder, pages, cast, wanted, end, decoded_end } = self;
         let (blocks, stream_blocks) = (decoder.blocks().to_vec(), decoder.stream_blocks());
-        let by_digest = decoder.finish(is_complete)?;
+        let by_digest = decoder.finish(end)?;
         if let Some(cast) = cast {
             cast.finish()?;
         }

@@ -2,7 +2,7 @@
 
 use super::Extent;
 use crate::codec::cast::Conversion;
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, Tensor};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, StoredEnd, Tensor};
 use std::ops::Range;
 
 /// Describes how to process the stored bytes of a component. Plain data that can be sent to another thread.
@@ -14,8 +14,8 @@ pub struct Task {
     pub wanted: Range<u64>,
     /// Whether to store these bytes in a buffer. Otherwise they are only decoded and digested.
     pub stores_output: bool,
-    /// Whether the whole component is read, so that the encoded data must be complete.
-    pub is_complete: bool,
+    /// Where the stored bytes end.
+    pub end: StoredEnd,
     /// The expected digests.
     pub digests: Vec<ComponentDigest>,
     /// The conversion of the decoded elements, if they are stored in another dtype.
@@ -31,9 +31,9 @@ impl Task {
 
     /// Decodes and stores bytes of a component without digests.
     pub(crate) fn unchecked(component: &Component, extent: &Extent) -> Self {
-        let (wanted, is_complete) = (extent.wanted.clone(), extent.is_complete);
+        let (wanted, end) = (extent.wanted.clone(), extent.end);
         let component = component.clone();
-        Task { component, wanted, stores_output: true, is_complete, digests: Vec::new(), conversion: None }
+        Task { component, wanted, stores_output: true, end, digests: Vec::new(), conversion: None }
     }
 
     /// Whether the task takes much longer than reading the bytes. Only heavy tasks are sent to other threads.

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::index::values::ValueRule;
 use crate::index::{
     Algorithm, BlockEnd, ByteStream, ByteStreams, Component, ComponentDigest, Digest, DigestedBytes, Encoding,
+    StoredEnd,
 };
 use crate::pipeline::Task;
 use js_sys::{Array, ArrayBuffer, Float64Array, Uint8Array};
@@ -147,7 +148,7 @@ impl Body for JobReply {
 }
 
 /// A task, with those fields of its component that a worker needs.
-fn encode_task(Task { component, wanted, stores_output, is_complete, digests, conversion }: &Task) -> JsValue {
+fn encode_task(Task { component, wanted, stores_output, end, digests, conversion }: &Task) -> JsValue {
     let digests: Array = digests.iter().map(encode_digest).collect();
     let encoding = ENCODINGS.iter().find(|(encoding, _)| *encoding == component.encoding).map(|(_, name)| *name);
     let rule = (0..).zip(VALUE_RULES).find(|(_, rule)| Some(*rule) == component.rule).map(|(at, _)| at);
@@ -161,7 +162,7 @@ fn encode_task(Task { component, wanted, stores_output, is_complete, digests, co
         .with_optional("valueRule", rule)
         .with("wanted", encode_range(wanted))
         .with("storesOutput", *stores_output)
-        .with("isComplete", *is_complete)
+        .with("isComplete", *end == StoredEnd::Complete)
         .with("digests", digests)
         .with("convertedDtype", conversion.as_ref().map(|conversion| conversion.to.name()))
         .with_optional("convertedElements", conversion.as_ref().map(|conversion| conversion.elements))
@@ -190,7 +191,7 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         }),
         wanted: decode_range(fields.get("wanted"))?,
         stores_output: fields.is_true("storesOutput"),
-        is_complete: fields.is_true("isComplete"),
+        end: if fields.is_true("isComplete") { StoredEnd::Complete } else { StoredEnd::Anywhere },
         digests: fields.object::<Array>("digests")?.into_iter().map(decode_digest).collect::<Option<_>>()?,
     })
 }

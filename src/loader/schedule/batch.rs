@@ -11,7 +11,7 @@ use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
 use crate::loader::schedule::planned::PlannedTensor;
-use crate::loader::schedule::rows::Rows;
+use crate::loader::schedule::rows::{Rows, pages};
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
 use crate::loader::transfer::file::ModelFile;
@@ -128,7 +128,7 @@ impl<S: ModelSource> Batch<S> {
             let PlannedTensor { tensor, rows, .. } = &assembly.planned;
             for (component, part) in tensor.components.iter().enumerate() {
                 let range = extent(part, rows.as_deref()).stored;
-                let pages = self.pages(part, rows.is_none()).and_then(|table| known_pages(tensor.shard, table));
+                let pages = self.pages(part, rows.as_deref()).and_then(|table| known_pages(tensor.shard, table));
                 let read_range = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
                 let target = Target { slot, component };
                 wanted.push(WantedRange { shard: tensor.shard, range, read_range, target });
@@ -165,16 +165,16 @@ impl<S: ModelSource> Batch<S> {
         pool.expect(bytes);
     }
 
-    /// The page digests that verify a component.
-    fn pages<'a>(&self, component: &'a Component, is_read_whole: bool) -> Option<&'a PageTable> {
-        component.checking_pages(is_read_whole).filter(|_| self.call.verify)
+    /// The page digests that the call verifies a component with.
+    fn pages<'a>(&self, component: &'a Component, rows: Option<&Rows>) -> Option<&'a PageTable> {
+        pages(component, rows).filter(|_| self.call.verify)
     }
 
     /// The page digests that verify a component of a planned tensor.
     pub(crate) fn pages_of(&self, slot: usize, component: usize) -> Option<PageTable> {
         let planned_tensors = self.planned_tensors.borrow();
         let PlannedTensor { tensor, rows, .. } = &planned_tensors.get(slot)?.planned;
-        self.pages(tensor.components.get(component)?, rows.is_none()).cloned()
+        self.pages(tensor.components.get(component)?, rows.as_deref()).cloned()
     }
 
     pub(crate) fn tensor(&self, slot: usize) -> Result<Arc<Tensor>> {

@@ -3,7 +3,7 @@
 use crate::codec::dequantize::decoder_of;
 use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{BlockEnd, BlockSpan, Component, Layout, Tensor};
+use crate::index::{BlockEnd, BlockSpan, Component, Layout, PageTable, StoredEnd, Tensor};
 use crate::pipeline::Extent;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,35 +24,35 @@ pub(crate) struct Rows {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockSpanStart {
     pub(crate) at: BlockEnd,
-    /// Whether the end of the blocks is known, too, so that all blocks are decoded and compared with the index.
-    pub(crate) has_end: bool,
+    /// Complete if the end of the blocks is known, too, so that all blocks are decoded and compared with the index.
+    pub(crate) end: StoredEnd,
 }
 
 impl Rows {
     /// The same rows of the tensor that has only the blocks of `span`, and that tensor.
     pub(crate) fn of_span(self, tensor: &Tensor, span: BlockSpan) -> (Arc<Tensor>, Self) {
-        let BlockSpan { component, start, has_end } = span;
+        let BlockSpan { component, start, end } = span;
         let tensor = Tensor { components: vec![component], ..tensor.clone() };
         let bytes = self.bytes.start - start.decoded..self.bytes.end - start.decoded;
-        (Arc::new(tensor), Rows { bytes, span: Some(BlockSpanStart { at: start, has_end }), ..self })
+        (Arc::new(tensor), Rows { bytes, span: Some(BlockSpanStart { at: start, end }), ..self })
     }
 
     /// Which bytes of the component are read for the rows.
     pub(crate) fn extent(&self, component: &Component) -> Extent {
         match self.span {
-            Some(span) => Extent::of_blocks(component, self.bytes.clone(), span.has_end),
+            Some(span) => Extent::of_blocks(component, self.bytes.clone(), span.end),
             None => Extent::of(component, self.bytes.clone()),
         }
     }
 }
 
 /// The rows `[first, end)` of a dense tensor. Those of APR_Q8 are read from the scale on, which precedes the first row,
-/// and mean nothing unless they are converted.
+/// and mean nothing unless they are converted, to the dtype `to`.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` if the tensor is not dense, if the rows are out of range, or if a row is not a whole number of
 /// bytes or blocks.
-pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, is_converted: bool) -> Result<Rows> {
+pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, to: Option<&Dtype>) -> Result<Rows> {
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
     let Some((&row_count, row_shape)) = tensor.shape.split_first() else {
         return refuse("a scalar has no rows".to_owned());
@@ -67,7 +67,7 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, is_converted: bool) -> 
         return refuse(format!("rows can be read from dense tensors only; the layout is {}", tensor.layout.name()));
     };
     let scale_bytes = decoder_of(&component.dtype).map_or(0, |decoder| decoder.scale_bytes as u64);
-    if scale_bytes > 0 && !is_converted {
+    if scale_bytes > 0 && to.is_none() {
         return refuse(format!("rows of {} can be read only as floats", component.dtype));
     }
     let row_elements = element_count(row_shape);
@@ -89,6 +89,14 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, is_converted: bool) -> 
         return Ok(Rows { shape, bytes: 0..scale_bytes + rows.end * row_bytes, skipped, span: None });
     }
     Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, skipped: 0, span: None })
+}
+
+/// The page digests that verify these rows of a component's tensor, or all of it.
+pub(crate) fn pages<'a>(component: &'a Component, rows: Option<&Rows>) -> Option<&'a PageTable> {
+    match rows {
+        None => component.pages_of_whole(),
+        Some(_) => component.pages.as_deref(),
+    }
 }
 
 /// Like [`Dtype::byte_length`], also for the blocks of APR, without the scale that precedes those of APR_Q8.

@@ -7,6 +7,13 @@ use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
+/// What a request does while somebody else holds the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfHeld {
+    Wait,
+    GiveUp,
+}
+
 /// A lock that is held until this value is dropped or its tab is closed.
 #[derive(Debug)]
 pub(crate) struct Lock {
@@ -19,7 +26,7 @@ impl Lock {
     /// # Errors
     /// If the browser does not support Web Locks or rejects the request.
     pub(crate) async fn wait(name: &str) -> Result<Lock, JsValue> {
-        request(name, false).await?.ok_or(JsValue::UNDEFINED)
+        request(name, IfHeld::Wait).await?.ok_or(JsValue::UNDEFINED)
     }
 
     /// Acquires the lock if it is available.
@@ -27,7 +34,7 @@ impl Lock {
     /// # Errors
     /// Those of [`Lock::wait`].
     pub(crate) async fn try_now(name: &str) -> Result<Option<Lock>, JsValue> {
-        request(name, true).await
+        request(name, IfHeld::GiveUp).await
     }
 }
 
@@ -37,7 +44,7 @@ impl Drop for Lock {
     }
 }
 
-async fn request(name: &str, if_available: bool) -> Result<Option<Lock>, JsValue> {
+async fn request(name: &str, if_held: IfHeld) -> Result<Option<Lock>, JsValue> {
     let (sender, granted) = oneshot::channel();
     // The lock is held until the promise that the callback returns is resolved. If the waiting future was dropped,
     // `send` returns the lock, and dropping it releases it.
@@ -52,7 +59,7 @@ async fn request(name: &str, if_available: bool) -> Result<Option<Lock>, JsValue
         held.into()
     });
     let options = Object::new();
-    Reflect::set(&options, &"ifAvailable".into(), &if_available.into())?;
+    Reflect::set(&options, &"ifAvailable".into(), &(if_held == IfHeld::GiveUp).into())?;
     let locks: LockManager = super::navigator::navigator("locks")?.unchecked_into();
     let ended = JsFuture::from(locks.request(name, &options, &callback)?);
     match future::select(granted, ended).await {

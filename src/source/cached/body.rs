@@ -62,6 +62,15 @@ struct Transfer {
     until: u64,
 }
 
+/// A request of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Request {
+    /// The first one, which may adopt the version that another tab downloads.
+    First,
+    /// A later one, for bytes of the same version.
+    Next,
+}
+
 impl CachedBody {
     pub(super) async fn start(file: Rc<CachedFile>, range: Range<u64>) -> Result<RangeResponse<Self>> {
         // For a range beyond the end of the file, the server reports the error.
@@ -70,7 +79,7 @@ impl CachedBody {
         let (segment, read_ahead, is_cached) = (Segment::None, ReadAhead::new(Rc::clone(&file)), false);
         let (version, position) = (file.version(), range.start);
         let mut body = CachedBody { file, version, position, end, segment, writer, read_ahead, is_cached };
-        let found = body.next_request(true).await?;
+        let found = body.next_request(Request::First).await?;
         let requested = match (found, &body.version) {
             (None, Some(Version { identity, .. })) => {
                 let identity = identity.clone();
@@ -169,7 +178,7 @@ impl CachedBody {
         if let Segment::Cached(chunk) | Segment::Copied(chunk) = std::mem::replace(&mut self.segment, Segment::None) {
             self.file.cache.recycle(chunk.buffer);
         }
-        let Some(requested) = self.next_request(false).await? else { return Ok(()) };
+        let Some(requested) = self.next_request(Request::Next).await? else { return Ok(()) };
         let continuation = overlap::request_continuation(&self.file, requested.clone(), self.version.as_ref());
         let (answer, version) = active(self.writer.lease.as_ref(), continuation).await?;
         self.writer.version = version;
@@ -180,9 +189,8 @@ impl CachedBody {
     }
 
     /// Reads the next bytes from the cache, or returns the range to request from the server. If another tab is
-    /// downloading the file, waits for the bytes that it caches. `is_first` allows to adopt the version of the other
-    /// tab.
-    async fn next_request(&mut self, is_first: bool) -> Result<Option<Range<u64>>> {
+    /// downloading the file, waits for the bytes that it caches.
+    async fn next_request(&mut self, request: Request) -> Result<Option<Range<u64>>> {
         let mut waited_ms = 0;
         loop {
             let outcome = self.read_cache().await.inspect_err(|error| self.file.disable_writes(error));
@@ -219,7 +227,7 @@ impl CachedBody {
                 }
                 Err(_) => return Ok(Some(missing)),
             }
-            if is_first && self.version.is_none() {
+            if request == Request::First && self.version.is_none() {
                 self.file.look_up().await?;
                 self.version = self.file.version();
             }

@@ -34,6 +34,13 @@ pub(super) struct ExpectedContents {
     version: RefCell<Option<Version>>,
 }
 
+/// Whether bytes of the file are still cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writes {
+    Enabled,
+    Disabled,
+}
+
 #[derive(Debug, Clone)]
 struct Expected {
     end: u64,
@@ -214,15 +221,16 @@ impl ExpectedContents {
         }
     }
 
-    /// Records the content ID of a verified range, if `may_write`. The worker processes this after all earlier writes.
-    pub(super) fn confirm(&self, range: Range<u64>, digest: &Digest, may_write: bool) {
+    /// Records the content ID of a verified range, if the file is still cached. The worker processes this after all
+    /// earlier writes.
+    pub(super) fn confirm(&self, range: Range<u64>, digest: &Digest, writes: Writes) {
         if let Some(expected) = self.expected.borrow_mut().get_mut(&range.start)
             && expected.end == range.end
         {
             expected.is_confirmed = true;
         }
         let version = self.version.borrow().clone();
-        let (Some(version), true) = (version, may_write) else { return };
+        let (Some(version), Writes::Enabled) = (version, writes) else { return };
         if self.find(range.start).is_none() {
             let recorded = self.cache.note(&self.content_id(digest), version.key(&self.key), &version.name, range);
             spawn_local(async move { drop(recorded.done().await) }); // without it, the bytes are downloaded again

@@ -5,7 +5,7 @@ use super::key_function::KeyFunction;
 use super::lease::Lease;
 use super::previous_revision::PreviousRevision;
 use super::report::Report;
-use super::revalidate::revalidate;
+use super::revalidate::{Access, revalidate};
 use super::version::Version;
 use crate::browser::lock::Lock;
 use crate::cache::client::{Client, version_of};
@@ -35,9 +35,8 @@ pub(super) struct CachedFile {
     pub(super) key_function: KeyFunction,
     /// The cache key.
     pub(super) key: Rc<str>,
-    /// Whether requests use credentials or a signed URL. The server must then confirm access before cached bytes are
-    /// used.
-    pub(super) is_private: bool,
+    /// If it is private, the server must confirm access before cached bytes are used.
+    pub(super) access: Access,
     pub(super) report: Rc<Report>,
     /// Whether the cache was queried for the file.
     pub(super) is_open: Mutex<bool>,
@@ -68,7 +67,7 @@ impl CachedFile {
     ) -> Result<Self> {
         let url = source.cache_url();
         let (name, partition) = (key_function.name(&url)?, source.partition());
-        let is_private = partition.is_some() || name != url;
+        let access = if partition.is_some() || name != url { Access::Private } else { Access::Public };
         let key: Rc<str> = key::join(partition.as_deref(), &name).into();
         let contents = ExpectedContents::new(Rc::clone(&cache), Rc::clone(&key), partition);
         let (is_open, version, lease, is_peer_stalled, writes_disabled) = Default::default();
@@ -78,7 +77,7 @@ impl CachedFile {
             cache,
             key_function,
             key,
-            is_private,
+            access,
             report,
             is_open,
             version,
@@ -107,8 +106,8 @@ impl CachedFile {
             // If the digest is known, the version need not be checked. Access to a private file must be.
             match self.contents.locate_whole().await {
                 Ok(Some(version)) => {
-                    if self.is_private {
-                        revalidate(&self.source, self.is_private).await?;
+                    if self.access == Access::Private {
+                        revalidate(&self.source, self.access).await?;
                     }
                     *self.version.borrow_mut() = Some(version);
                 }
@@ -139,7 +138,7 @@ impl CachedFile {
     }
 
     async fn is_current(&self, cached: &Identity) -> Result<bool> {
-        Ok(revalidate(&self.source, self.is_private).await?.is_none_or(|identity| cached.is_confirmed_by(&identity)))
+        Ok(revalidate(&self.source, self.access).await?.is_none_or(|identity| cached.is_confirmed_by(&identity)))
     }
 
     /// Adopts the version in a response, if it can be distinguished from later versions.

@@ -34,7 +34,7 @@ use crate::cache::{PIECE_BYTES, end_of_read};
 use crate::error::Result;
 use crate::index::{CopiedRange, Digest};
 pub(crate) use body::CachedBody;
-use content::Location;
+use content::{Location, Writes};
 use file::CachedFile;
 use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
@@ -152,7 +152,8 @@ impl CachedSource {
 
     /// Implements [`Source::confirm`](super::Source::confirm).
     pub(crate) fn confirm(&self, range: Range<u64>, digest: &Digest) {
-        self.file.contents.confirm(range, digest, !self.file.writes_disabled.get());
+        let writes = if self.file.writes_disabled.get() { Writes::Disabled } else { Writes::Enabled };
+        self.file.contents.confirm(range, digest, writes);
     }
 
     /// Implements [`Source::read`](super::Source::read).

@@ -21,6 +21,14 @@ use crate::source::{Body, Buffer};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::pin::pin;
 
+/// Who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Public,
+    /// Requests have credentials or a signed URL.
+    Private,
+}
+
 /// How long to wait for the response before checking whether the server is reachable.
 const PROBE_DELAY_MS: u64 = 5_000;
 
@@ -29,11 +37,11 @@ const PROBE_DELAY_MS: u64 = 5_000;
 ///
 /// # Errors
 /// Those of the request, if cached bytes must not be used.
-pub(super) fn revalidate(source: &FetchSource, is_private: bool) -> LocalBoxFuture<'_, Result<Option<Identity>>> {
-    request_identity(source, is_private).boxed_local()
+pub(super) fn revalidate(source: &FetchSource, access: Access) -> LocalBoxFuture<'_, Result<Option<Identity>>> {
+    request_identity(source, access).boxed_local()
 }
 
-async fn request_identity(source: &FetchSource, is_private: bool) -> Result<Option<Identity>> {
+async fn request_identity(source: &FetchSource, access: Access) -> Result<Option<Identity>> {
     if is_offline() {
         return Ok(None);
     }
@@ -42,13 +50,13 @@ async fn request_identity(source: &FetchSource, is_private: bool) -> Result<Opti
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => match probe(source.name()).await {
             Reachability::Unreachable => return Ok(None),
-            Reachability::Reachable | Reachability::Unknown if !is_private => return Ok(None),
+            Reachability::Reachable | Reachability::Unknown if access == Access::Public => return Ok(None),
             Reachability::Reachable | Reachability::Unknown => response.await,
         },
     };
     match outcome {
         Ok(identity) => Ok(Some(identity)),
-        Err(error) => check_stale_use(source, is_private, error).await.map(|()| None),
+        Err(error) => check_stale_use(source, access, error).await.map(|()| None),
     }
 }
 
@@ -63,9 +71,9 @@ async fn requested_identity(source: &FetchSource) -> Result<Identity> {
 }
 
 /// Returns the error of the request unless cached bytes may be used nevertheless.
-async fn check_stale_use(source: &FetchSource, is_private: bool, error: Error) -> Result<()> {
+async fn check_stale_use(source: &FetchSource, access: Access, error: Error) -> Result<()> {
     let has_response = error.context.status.is_some();
-    if !error.is_transient || (has_response && is_private) {
+    if !error.is_transient || (has_response && access == Access::Private) {
         return Err(error);
     }
     if has_response {
@@ -73,7 +81,7 @@ async fn check_stale_use(source: &FetchSource, is_private: bool, error: Error) -
     }
     match probe(source.name()).await {
         Reachability::Unreachable => Ok(()),
-        Reachability::Unknown if !is_private => Ok(()),
+        Reachability::Unknown if access == Access::Public => Ok(()),
         Reachability::Unknown => Err(with_reason(
             error,
             "a page that is isolated from other origins cannot distinguish a lost connection from a response without \

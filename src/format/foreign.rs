@@ -70,13 +70,21 @@ pub(super) fn unrecognised(window: &Window) -> Stop {
     }
 }
 
-/// Checks that a file of raw bytes, which has no magic, is not a text that a server sent in its place. `is_page` says
-/// that its media type is that of a web page.
+/// The media type that a server states for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MediaType {
+    /// That of a web page.
+    Page,
+    /// Another one, or none.
+    Other,
+}
+
+/// Checks that a file of raw bytes, which has no magic, is not a text that a server sent in its place.
 ///
 /// # Errors
 /// `UNSUPPORTED` for a web page, another document in its syntax, JSON, a Git LFS pointer, and any text that was sent as
 /// a web page.
-pub(crate) fn check_headerless(window: &Window, is_page: bool) -> Result<(), Stop> {
+pub(crate) fn check_headerless(window: &Window, media_type: MediaType) -> Result<(), Stop> {
     let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
     let head = json::without_byte_order_mark(window.get(0..head_end)?);
     let is_pointer = head.starts_with(LFS_POINTER);
@@ -88,7 +96,7 @@ pub(crate) fn check_headerless(window: &Window, is_page: bool) -> Result<(), Sto
         _ if is_wide_page => Some(PAGE),
         [b'{', ..] => Some(JSON_DOCUMENT),
         [b'<', ..] => kind_of(head),
-        _ if is_page => Some(PAGE),
+        _ if media_type == MediaType::Page => Some(PAGE),
         _ => kind_of(head).filter(|_| is_pointer),
     };
     match kind {

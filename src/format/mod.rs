@@ -33,7 +33,7 @@ mod deferred;
 mod entry;
 mod foreign;
 pub(crate) mod ggml;
-pub(crate) use foreign::{HEAD_BYTES, check_headerless};
+pub(crate) use foreign::{HEAD_BYTES, MediaType, check_headerless};
 
 #[cfg(feature = "aero")]
 pub mod aero;

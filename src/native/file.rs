@@ -8,7 +8,7 @@ use super::storage::Storage;
 use crate::codec::cast::Conversion;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format;
+use crate::format::{self, MediaType};
 use crate::index::{Algorithm, Component, DataFile, Index, Parsed, Part, Tensor};
 use crate::model::assembly::{self, Assembly, PartContent};
 use crate::pipeline::{Job, Pipeline, Received, Task};
@@ -206,7 +206,7 @@ impl TensorFile {
 
     /// Opens a file of raw bytes, whose tensors are listed in another file.
     pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
-        bytes.parse(|window| format::check_headerless(window, false))?;
+        bytes.parse(|window| format::check_headerless(window, MediaType::Other))?;
         let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
         Ok(TensorFile { bytes: Arc::new(bytes), index, plan: FilePlan::default(), shadowed: Vec::new() })
     }

@@ -12,11 +12,20 @@ use std::ops::Range;
 pub(super) const MAGIC_0: [u8; 8] = *b"ZTEN0001";
 pub(super) const MAGIC_1: [u8; 8] = *b"ZTEN1000";
 
+/// The layout of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// A list of tensors, in zTensor 0.1.
+    List,
+    /// A manifest, in zTensor 1.x.
+    Manifest,
+}
+
 pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
-    let is_list = window.get(0..MAGIC_BYTES)? == MAGIC_0;
-    let index = index_range(window, is_list)?;
+    let layout = if window.get(0..MAGIC_BYTES)? == MAGIC_0 { Layout::List } else { Layout::Manifest };
+    let index = index_range(window, layout)?;
     let cbor = Cbor::new(window.get(index.clone())?, index.start, "the manifest").in_file(window);
-    Ok(read_index(cbor, index.start, is_list)?)
+    Ok(read_index(cbor, index.start, layout)?)
 }
 
 /// Validates the manifest of a file being written. The manifest begins at `start` in the file.
@@ -28,14 +37,16 @@ pub(super) fn check_manifest(manifest: &[u8], start: u64) -> Result<()> {
     if manifest.len() as u64 > MAX_MANIFEST_BYTES {
         return Err(too_large(manifest.len() as u64, start + manifest.len() as u64));
     }
-    read_index(Cbor::new(manifest, start, "the manifest"), start, false).map(drop)
+    read_index(Cbor::new(manifest, start, "the manifest"), start, Layout::Manifest).map(drop)
 }
 
-/// Reads an index of either layout, which begins at `start`.
-fn read_index(mut cbor: Cbor, start: u64, is_list: bool) -> Result<Contents> {
+/// Reads an index, which begins at `start`.
+fn read_index(mut cbor: Cbor, start: u64, layout: Layout) -> Result<Contents> {
     let mut findings = Findings::default();
-    let mut contents =
-        if is_list { list::read(&mut cbor, &mut findings) } else { manifest::read(&mut cbor, &mut findings) }?;
+    let mut contents = match layout {
+        Layout::List => list::read(&mut cbor, &mut findings),
+        Layout::Manifest => manifest::read(&mut cbor, &mut findings),
+    }?;
     cbor.finish()?;
     check_tied_tensors(&mut contents.tensors, Some(start))?;
     contents.warnings.extend(findings.warnings());
@@ -43,12 +54,12 @@ fn read_index(mut cbor: Cbor, start: u64, is_list: bool) -> Result<Contents> {
 }
 
 /// Returns the byte range of the index. It ends before its size field, at the end of the file.
-fn index_range(window: &Window, is_list: bool) -> Result<Range<u64>, Stop> {
+fn index_range(window: &Window, layout: Layout) -> Result<Range<u64>, Stop> {
     let length = window.whole_length()?;
     let footer_start = length.checked_sub(2 * MAGIC_BYTES).ok_or_else(|| not_whole(length, 0))?;
     let footer = window.get(footer_start..length)?;
     let (first, last) = footer.split_at(MAGIC_BYTES as usize);
-    let is_closed = !is_list && last == MAGIC_1;
+    let is_closed = layout == Layout::Manifest && last == MAGIC_1;
     let (size, index_end) = if is_closed { (first, footer_start) } else { (last, length - MAGIC_BYTES) };
     let size = size.try_into().map(u64::from_le_bytes).unwrap_or_default();
     match index_end.checked_sub(size).filter(|start| *start >= MAGIC_BYTES) {

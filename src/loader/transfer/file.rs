@@ -7,7 +7,7 @@ mod version;
 use crate::algorithm::Algorithm;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::format;
+use crate::format::{self, MediaType};
 use crate::identity::Identity;
 use crate::index::{Component, Digest, PageTable, Parsed};
 use crate::loader::transfer::known_blocks::KnownBlocks;
@@ -60,8 +60,8 @@ pub(crate) struct ModelFile<S: Source> {
     pub(crate) stats: Rc<Stats>,
     /// Whether the file consists of raw bytes: no format's header, checksums or footer are expected.
     pub(crate) is_raw: bool,
-    /// Whether a response had the media type of a web page.
-    is_page: Cell<bool>,
+    /// The media type of the last response.
+    media_type: Cell<MediaType>,
     /// Whether the start of a file of raw bytes was checked. Held while it is checked.
     head_checked: Mutex<bool>,
     retry: RetryPolicy,
@@ -105,7 +105,7 @@ impl<S: Source> ModelFile<S> {
             blocks: KnownBlocks::default(),
             stats,
             is_raw: false,
-            is_page: Cell::new(false),
+            media_type: Cell::new(MediaType::Other),
             head_checked: Mutex::new(false),
             retry,
             has_failed: Cell::new(false),
@@ -312,7 +312,7 @@ impl<S: Source> ModelFile<S> {
         let range = blocks.as_ref().map_or(range.clone(), |blocks| blocks.around(&range));
         let (answer, proof, seen) = self.request_one_version(range).await?;
         let RangeResponse { start, end, file_length, is_whole_file, is_page, body, .. } = answer;
-        self.is_page.set(is_page);
+        self.media_type.set(if is_page { MediaType::Page } else { MediaType::Other });
         let known_length = file_length.or(self.length());
         let comparable_end = |end| match (&seen, &blocks) {
             (Some(seen), _) => seen.readable_end(end, known_length),
@@ -359,7 +359,7 @@ impl<S: Source> ModelFile<S> {
     pub(crate) async fn check_head(self: &Rc<Self>, mut reader: RangeReader<S>) -> Result<()> {
         let mut checked = self.head_checked.lock().await;
         while !*checked {
-            let outcome = format::check_headerless(&self.window.borrow(), self.is_page.get());
+            let outcome = format::check_headerless(&self.window.borrow(), self.media_type.get());
             match outcome {
                 Ok(()) => *checked = true,
                 Err(Stop::Failed(error)) => {

@@ -49,12 +49,18 @@ impl Default for RetryPolicy {
 /// and a user who mistyped a host name should not wait.
 const MAX_ATTEMPTS_BEFORE_FIRST_ANSWER: u32 = 2;
 
+/// The first response for a model. An HTTP status counts as a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstAnswer {
+    Received,
+    Awaited,
+}
+
 impl RetryPolicy {
     /// The delay in milliseconds after `failures` consecutive failures, the last of which is `error`; `None` if it is
-    /// not retried. `has_answered` is whether any response for the model was received; an HTTP status counts as
-    /// a response. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
-    pub(crate) fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
-        let has_answered = has_answered || error.context.status.is_some();
+    /// not retried. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
+    pub(crate) fn delay_ms(&self, error: &Error, failures: u32, first: FirstAnswer, random: f64) -> Option<u64> {
+        let has_answered = first == FirstAnswer::Received || error.context.status.is_some();
         let allowed =
             if has_answered { self.max_attempts } else { self.max_attempts.min(MAX_ATTEMPTS_BEFORE_FIRST_ANSWER) };
         if !error.is_transient || failures > allowed {
@@ -86,33 +92,33 @@ mod tests {
     #[test]
     fn doubles_the_delay_up_to_the_maximum() {
         let policy = RetryPolicy { max_attempts: 9, ..RetryPolicy::default() };
-        let delays: Vec<_> = (1..=8).map(|n| policy.delay_ms(&transient(), n, true, 1.0)).collect();
+        let delays: Vec<_> = (1..=8).map(|n| policy.delay_ms(&transient(), n, FirstAnswer::Received, 1.0)).collect();
         assert_eq!(delays, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000].map(Some));
-        assert_eq!(policy.delay_ms(&transient(), 1, true, 0.0), Some(125));
+        assert_eq!(policy.delay_ms(&transient(), 1, FirstAnswer::Received, 0.0), Some(125));
     }
 
     #[test]
     fn stops_after_the_maximum_number_of_consecutive_failures() {
         let policy = RetryPolicy::default();
-        assert!(policy.delay_ms(&transient(), 6, true, 0.5).is_some());
-        assert_eq!(policy.delay_ms(&transient(), 7, true, 0.5), None);
-        assert_eq!(policy.delay_ms(&transient(), 3, false, 0.5), None);
-        assert!(policy.delay_ms(&transient().with_status(503), 6, false, 0.5).is_some());
+        assert!(policy.delay_ms(&transient(), 6, FirstAnswer::Received, 0.5).is_some());
+        assert_eq!(policy.delay_ms(&transient(), 7, FirstAnswer::Received, 0.5), None);
+        assert_eq!(policy.delay_ms(&transient(), 3, FirstAnswer::Awaited, 0.5), None);
+        assert!(policy.delay_ms(&transient().with_status(503), 6, FirstAnswer::Awaited, 0.5).is_some());
     }
 
     #[test]
     fn does_not_retry_permanent_errors() {
         let permanent = Error::new(ErrorKind::Http, "forbidden").with_status(403);
-        assert_eq!(RetryPolicy::default().delay_ms(&permanent, 1, true, 0.5), None);
+        assert_eq!(RetryPolicy::default().delay_ms(&permanent, 1, FirstAnswer::Received, 0.5), None);
     }
 
     #[test]
     fn honours_retry_after_up_to_the_maximum() {
         let mut error = transient();
         error.context.retry_after_ms = Some(5_000);
-        assert_eq!(RetryPolicy::default().delay_ms(&error, 1, true, 0.0), Some(5_000));
+        assert_eq!(RetryPolicy::default().delay_ms(&error, 1, FirstAnswer::Received, 0.0), Some(5_000));
         error.context.retry_after_ms = Some(3_600_000);
-        assert_eq!(RetryPolicy::default().delay_ms(&error, 1, true, 0.5), None);
+        assert_eq!(RetryPolicy::default().delay_ms(&error, 1, FirstAnswer::Received, 0.5), None);
     }
 
     #[test]
@@ -120,7 +126,7 @@ mod tests {
         let mut error = transient();
         let mut latest = |retry_after_ms, failures| {
             error.context.retry_after_ms = Some(retry_after_ms);
-            RetryPolicy::default().delay_ms(&error, failures, true, 1.0)
+            RetryPolicy::default().delay_ms(&error, failures, FirstAnswer::Received, 1.0)
         };
         assert_eq!(latest(5_000, 1), Some(7_500));
         assert_eq!(latest(60_000, 1), Some(68_000)); // at most `max_delay_ms` more

@@ -4,7 +4,7 @@ use super::refusal::refusal;
 use super::{Address, Reply};
 use crate::error::Result;
 use crate::host::Host;
-use crate::retry::RetryPolicy;
+use crate::retry::{FirstAnswer, RetryPolicy};
 use crate::status::status_error;
 
 /// Sends the requests of this module.
@@ -38,7 +38,7 @@ pub(super) async fn reply_to(address: &Address, url: &str, accept: &str, transpo
             Err(error) => error,
         };
         failures += 1;
-        match policy.delay_ms(&error, failures, false, transport.host().random()) {
+        match policy.delay_ms(&error, failures, FirstAnswer::Awaited, transport.host().random()) {
             Some(delay_ms) => transport.host().pause(delay_ms).await,
             None => return Err(error.in_file(url)),
         }

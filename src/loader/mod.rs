@@ -54,6 +54,8 @@ pub use transfer::file::FIRST_READ_BYTES;
 pub(crate) use transfer::range_reader::Tap;
 pub use transfer::stats::Stats;
 pub use verified::Verified;
+#[cfg(all(http_client, writes))]
+pub(crate) use whole_files::TensorDigests;
 
 use crate::error::Result;
 #[cfg(writes)]

@@ -9,6 +9,7 @@ use crate::loader::pieces::{Rest, run_end};
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::planned::Form;
 use crate::loader::transfer::range_reader::Tap;
+use crate::loader::whole_files::TensorDigests;
 use crate::loader::{Loaded, Loader, Options, TensorRequest};
 use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::stream::TryStreamExt;
@@ -91,7 +92,8 @@ impl<S: ModelSource> SafeTensorsView<S> {
             return Ok(None);
         }
         let whole = Rc::<WholeChecks>::default();
-        whole.begin(&self.loader.shards, self.loader.file_plans(*verify).await?)?;
+        let of_tensors = if *verify { TensorDigests::Compared } else { TensorDigests::NotCompared };
+        whole.begin(&self.loader.shards, self.loader.file_plans(of_tensors).await?)?;
         let is_checked = (0..self.loader.shards.len()).any(|shard| whole.include(shard, &(0..u64::MAX)));
         Ok(is_checked.then_some(whole))
     }

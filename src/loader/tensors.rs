@@ -11,6 +11,7 @@ use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
 use crate::loader::schedule::rows::{Rows, pages};
 use crate::loader::schedule::tied::TiedTensors;
 use crate::loader::shard::Shard;
+use crate::loader::whole_files::TensorDigests;
 use crate::loader::{Loaded, Loader, Options};
 use crate::plan;
 use crate::progress::Progress;
@@ -64,7 +65,7 @@ impl<S: ModelSource> Loader<S> {
             self.read_pages(&planned_tensors).await?;
         }
         let whole = call.whole.clone();
-        let relies_on_tensors = call.verify && call.stores_output;
+        let of_tensors = tensor_digests(&call);
         let observer = Rc::clone(&call.observer);
         let order = call.order;
         let is_prefetch = call.prefetching.is_some();
@@ -77,7 +78,7 @@ impl<S: ModelSource> Loader<S> {
         let wanted = batch.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut ends = Vec::new();
         if let Some(checks) = &whole {
-            checks.begin(&self.shards, self.file_plans(relies_on_tensors).await?)?;
+            checks.begin(&self.shards, self.file_plans(of_tensors).await?)?;
             let known_end = |(number, shard): (usize, &Shard<S>)| checks.known_end(number, &shard.file);
             ends = self.shards.iter().enumerate().map(known_end).collect();
         }
@@ -154,5 +155,13 @@ impl<S: ModelSource> Loader<S> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a call compares the digests of the tensors that it reads.
+fn tensor_digests(call: &Call) -> TensorDigests {
+    match call.verify && call.stores_output {
+        true => TensorDigests::Compared,
+        false => TensorDigests::NotCompared,
     }
 }

@@ -17,15 +17,22 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
+/// What a call does with the digests of tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TensorDigests {
+    Compared,
+    NotCompared,
+}
+
 impl<S: ModelSource> Loader<S> {
     /// What is compared if a call reads all bytes of all files: the checksums in the files, in the manifest, those that
-    /// the caller pinned, and those of a hub. With `relies_on_tensors`, strong digests that a file states over tensors
-    /// are left out if all its tensors have strong digests, which the call compares, too: digesting the bytes twice
-    /// would take twice the time.
+    /// the caller pinned, and those of a hub. If the call compares the digests of tensors, too, strong digests that a
+    /// file states over tensors are left out if all its tensors have strong digests: digesting the bytes twice would
+    /// take twice the time.
     ///
     /// # Errors
     /// `UNSUPPORTED` for a pinned digest of a file of unknown length; errors of the source.
-    pub(crate) async fn file_plans(&self, relies_on_tensors: bool) -> Result<Vec<FilePlan>> {
+    pub(crate) async fn file_plans(&self, of_tensors: TensorDigests) -> Result<Vec<FilePlan>> {
         let mut plans = Vec::new();
         for Shard { file, part, opened } in &self.shards {
             let by_caller = self.options.digests.of_file(&file.source, part.as_ref()).map(|(_, digest)| digest);
@@ -38,7 +45,9 @@ impl<S: ModelSource> Loader<S> {
                 file.learn_length().await?;
             }
             let mut in_file = checksums_in_file(file)?;
-            if relies_on_tensors && let Some(open) = opened.try_lock().and_then(|open| open.clone()) {
+            if of_tensors == TensorDigests::Compared
+                && let Some(open) = opened.try_lock().and_then(|open| open.clone())
+            {
                 remove_redundant(&mut in_file, &open.index.tensors);
             }
             let plan = FilePlan::new(in_file, stated, file.length(), file.stored_length());

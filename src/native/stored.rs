@@ -6,7 +6,7 @@ use super::remote::RemoteReader;
 use crate::error::Result;
 use crate::index::{Algorithm, Component, Tensor};
 #[cfg(feature = "http")]
-use crate::loader::{PieceReader, Tap};
+use crate::loader::{PieceReader, Tap, TensorDigests};
 #[cfg(feature = "http")]
 use crate::source::ModelSource;
 use crate::trust::FilePlan;
@@ -115,7 +115,7 @@ impl<S: ModelSource> StoredFiles for RemoteReader<S> {
     const MAX_GAP_BYTES: u64 = 0;
 
     fn plans(&self) -> Result<Vec<FilePlan>> {
-        self.block_on(self.loader().file_plans(false), || Ok(()))
+        self.block_on(self.loader().file_plans(TensorDigests::NotCompared), || Ok(()))
     }
 
     fn begin(&self, tap: StoredTap) -> PieceReader<S> {

@@ -67,6 +67,15 @@ pub(crate) struct Batch<S: ModelSource> {
 /// Large components by target.
 pub(crate) type LargeComponents<B> = HashMap<Target, LargeComponent<B>>;
 
+/// When a tensor gets memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryWait {
+    /// Once the budget has it.
+    UntilFree,
+    /// At once: it is needed to finish a tensor that has been started.
+    Never,
+}
+
 struct Assembly<B> {
     planned: PlannedTensor<B>,
     /// The state while the tensor is loaded. Boxed, because a model may have 100,000 tensors.
@@ -274,9 +283,8 @@ impl<S: ModelSource> Batch<S> {
         true
     }
 
-    /// Waits until there is memory for a planned tensor. Does not wait if it has memory already, is no longer wanted,
-    /// or is needed to finish a tensor that has been started.
-    pub(crate) async fn reserve_memory(&self, slot: usize, is_needed: bool) -> Result<()> {
+    /// Waits until there is memory for a planned tensor. Does not wait if it has memory already or is no longer wanted.
+    pub(crate) async fn reserve_memory(&self, slot: usize, wait: MemoryWait) -> Result<()> {
         let stores_output = self.stores_output(slot);
         let (tensor, bytes) = match self.planned_tensors.borrow().get(slot).ok_or_else(unplanned)? {
             // A caller's buffer does not count.
@@ -298,7 +306,8 @@ impl<S: ModelSource> Batch<S> {
                 (Arc::clone(tensor), bytes)
             }
         };
-        if self.call.budget.wait(bytes, || is_needed || self.has_started_tensor() || self.is_cancelled(slot)).await {
+        let at_once = || wait == MemoryWait::Never || self.has_started_tensor() || self.is_cancelled(slot);
+        if self.call.budget.wait(bytes, at_once).await {
             self.concurrency.borrow_mut().restart();
         }
         let taken = self.call.budget.take(&tensor.name, bytes);

@@ -2,7 +2,7 @@
 
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::schedule::batch::Batch;
+use crate::loader::schedule::batch::{Batch, MemoryWait};
 use crate::loader::schedule::checks::Checks;
 use crate::loader::schedule::share::Share;
 use crate::loader::schedule::target::Target;
@@ -95,7 +95,8 @@ impl<S: ModelSource> RunReader<S> {
             let Some(wanted) = self.share.begin_next() else { break };
             let slot = wanted.target.slot;
             // Components that wait for their pages have memory until these are read, which come later in the file.
-            self.batch.reserve_memory(slot, !self.held.is_empty()).await?;
+            let wait = if self.held.is_empty() { MemoryWait::UntilFree } else { MemoryWait::Never };
+            self.batch.reserve_memory(slot, wait).await?;
             if self.batch.is_cancelled(slot) {
                 has_skipped = true;
                 continue;

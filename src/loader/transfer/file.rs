@@ -18,7 +18,7 @@ use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::truncated::{too_limited, truncated_error};
 use crate::loader::transfer::unpack::{FileBody, NextBody, Unpacked};
-use crate::retry::RetryPolicy;
+use crate::retry::{FirstAnswer, RetryPolicy};
 use crate::source::{Body, Buffer, RangeResponse, Source};
 use crate::window::{Stop, Window};
 use futures::FutureExt;
@@ -396,7 +396,8 @@ impl<S: Source> ModelFile<S> {
     pub(crate) fn retry_delay_ms(&self, error: &Error, failures: u32) -> Option<u64> {
         // Another file of the model counts: its host exists, and most models have one host.
         let has_answered = self.identity.borrow().is_some() || self.stats.bytes_received() > 0;
-        self.retry.delay_ms(error, failures, has_answered, self.source.host().random())
+        let first_answer = if has_answered { FirstAnswer::Received } else { FirstAnswer::Awaited };
+        self.retry.delay_ms(error, failures, first_answer, self.source.host().random())
     }
 
     pub(crate) fn stall_ms(&self) -> u64 {

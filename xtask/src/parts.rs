@@ -120,7 +120,7 @@ pub const PARTS: [Part; 7] = [
 const MAIN_PATHS: [&str; 8] = [
     "weightstream::index::sparse::<impl ",
     "weightstream::codec::dequantize::decoder_of",
-    "weightstream::codec::zstd::check_lengths",
+    "weightstream::codec::zstd::limits::check_lengths",
     "weightstream::cache::key::",
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::user_cache::UserCache::new",

@@ -4,7 +4,7 @@
 //! allocate their windows. If a later block has matches, it decodes the frame from its start, so the blocks until then
 //! are kept. This is bounded by the length of the frames: see [`MAX_FRAME_BYTES`].
 
-use super::SMALL_WINDOW_BYTES;
+use super::limits::SMALL_WINDOW_BYTES;
 use super::window::{SINGLE_SEGMENT, content_size, window};
 use std::ops::RangeInclusive;
 use structured_zstd::decoding::{FrameDecoder, errors::FrameDecoderError};

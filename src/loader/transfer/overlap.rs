@@ -8,6 +8,10 @@ use std::ops::Range;
 /// than two versions of a model's weights have in common by chance.
 pub(crate) const OVERLAP_BYTES: u64 = 64 << 10;
 
+/// How often the overlap is halved after failures, so that a resumed request overlaps at least 256 bytes.
+pub(crate) const MAX_OVERLAP_HALVINGS: u32 = 8;
+pub(crate) const MIN_OVERLAP_BYTES: u64 = OVERLAP_BYTES >> MAX_OVERLAP_HALVINGS;
+
 /// Number of bytes that are kept of each read while the server's ETags prove that the file is unchanged. They are
 /// needed only if the server stops sending the ETag, and copying more bytes would slow down the reads.
 pub(crate) const OVERLAP_WITH_ETAG_BYTES: u64 = 4 << 10;

@@ -3,26 +3,23 @@
 //! The finder does no I/O. It names a file only if there is no other choice: otherwise, it returns all choices. A
 //! caller that can read files says what is in those that may be manifests; the names alone decide for the others.
 
-use crate::format::{self, FileNames};
+mod names;
+
+use crate::format::FileNames;
 use crate::index::MAX_PARTS;
 use crate::index::split::Split;
 use crate::sorting::gather;
+use names::{JSON, Kind, kind_of, split_folder};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What transformers reads. Files with other names are then of other formats, or of other programs.
 const USUAL_NAMES: [&str; 2] = ["model.safetensors.index.json", "model.safetensors"];
-
-/// The extension of manifests.
-const JSON: &str = ".json";
 
 /// The extensions of PyTorch checkpoints.
 const PYTORCH: [&str; 3] = [".bin", ".pt", ".pth"];
 
 /// The number of names that an error lists.
 const MAX_NAMES: usize = 12;
-
-/// The length of the digest in the name of a published file: see `content_name` in `output::shards`.
-const DIGEST_DIGITS: usize = 16;
 
 /// The maximum length of a JSON document with any name that is taken for a manifest. Manifests of 10,000 tensors have
 /// about 1 MB.
@@ -204,215 +201,22 @@ impl<'a> Files<'a> {
                 |(path, may_name_files): &(&str, bool)| *may_name_files && !matches!(content(path), Content::Other);
             self.whole.get(place).is_some_and(|paths| paths.iter().any(is_one))
         };
-        let model = |path, can_open, may_name_files| Model { path, can_open, may_name_files };
-        let mut models: Vec<_> = manifests.into_keys().map(|path| model(path, true, true)).collect();
-        models.extend(self.whole.values().flatten().map(|(path, may_name_files)| model(path, true, *may_name_files)));
+        let model = |path| Model { path, can_open: true, may_name_files: false };
+        let manifest = |path| Model { may_name_files: true, ..model(path) };
+        let whole = |(path, may_name_files): &(&'a str, bool)| Model { may_name_files: *may_name_files, ..model(path) };
+        let mut models: Vec<_> = manifests.into_keys().map(manifest).collect();
+        models.extend(self.whole.values().flatten().map(whole));
         for ((place, _), (names, set)) in &self.numbered {
             let is_part = folders.contains(&(place.0, place.1)) || is_manifest(place);
             if let Some((number, first)) = set.first_key_value().filter(|_| !is_part) {
-                models.push(model(first, names.is_split_by_number && *number == 1, false));
+                models.push(Model { can_open: names.is_split_by_number && *number == 1, ..model(first) });
             }
         }
         let is_part = |place: &Place<'a>| places.contains(place) || is_manifest(place);
-        models.extend(self.named.iter().filter(|(place, _)| !is_part(place)).map(|(_, path)| model(path, true, false)));
+        models.extend(self.named.iter().filter(|(place, _)| !is_part(place)).map(|(_, path)| model(path)));
         models
     }
 }
 
-/// The role of a file, by its name.
-enum Kind<'a> {
-    /// A document that names the files of a model. Their names begin with this.
-    Manifest(&'a str),
-    /// One of several files: `before-00001-of-00003after`.
-    Numbered { before: &'a str, after: &'a str, number: u64, count: u64 },
-    /// A file of a model whose other files begin with this: `model-7d0f3c2a91b84e65.apr`, `model.index.aero`.
-    Named(&'a str),
-    /// A model of one file, or a manifest with the extension of the format.
-    Whole { stem: &'a str, may_name_files: bool },
-}
-
-/// The format and the role of a file; `None` for a file with another extension.
-fn kind_of(name: &str) -> Option<(&'static FileNames, Kind<'_>)> {
-    let lower = name.to_ascii_lowercase(); // of the same length
-    let stem_of = |name: &str| {
-        let names = format::file_names().iter();
-        let fitting = |names: &'static FileNames| {
-            let extension = names.extensions.iter().find(|extension| name.ends_with(**extension))?;
-            Some((names, *extension, name.len() - extension.len()))
-        };
-        { names }.find_map(fitting).filter(|(_, _, end)| *end > 0)
-    };
-    if let Some(base) = lower.strip_suffix(JSON) {
-        // The index of a variant: `model.safetensors.index.fp16.json`.
-        let base = match base.rsplit_once(".index") {
-            Some((base, variant)) if variant.is_empty() || variant.starts_with('.') => base,
-            _ => base,
-        };
-        let (names, _, end) = stem_of(base).filter(|(names, ..)| names.has_manifest)?;
-        return Some((names, Kind::Manifest(name.get(..end)?)));
-    }
-    let (names, extension, end) = stem_of(&lower)?;
-    let stem = name.get(..end)?;
-    let kind = numbered(stem).or_else(|| names.has_manifest.then(|| named(stem)).flatten().map(Kind::Named));
-    let may_name_files = names.manifest_extensions.contains(&extension);
-    Some((names, kind.unwrap_or(Kind::Whole { stem, may_name_files })))
-}
-
-/// The parts of a name such as `model-00001-of-00003` or `model-00001-of-00003.fp16`.
-fn numbered(stem: &str) -> Option<Kind<'_>> {
-    let (before, after) = stem.rsplit_once("-of-")?;
-    let (before, number) = before.rsplit_once('-')?;
-    let (count, after) = after.split_at(after.find('.').unwrap_or(after.len()));
-    let digits =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
-    Some(Kind::Numbered { before, after, number: digits(number)?, count: digits(count)? })
-}
-
-/// What precedes the digest of the content in the name of a published file, or `.index` in that of AERO's index file.
-fn named(stem: &str) -> Option<&str> {
-    let is_digest = |text: &str| {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-        text.len() == DIGEST_DIGITS && text.bytes().all(is_digit)
-    };
-    let indexed = stem.strip_suffix(".index");
-    match indexed.unwrap_or(stem).rsplit_once('-') {
-        Some((before, digest)) if is_digest(digest) && !before.is_empty() => Some(before),
-        _ => indexed.filter(|stem| !stem.is_empty()),
-    }
-}
-
-/// Splits a path into its folder, with a slash at its end, and its name.
-fn split_folder(path: &str) -> (&str, &str) {
-    path.split_at(path.rfind('/').map_or(0, |slash| slash + 1))
-}
-
 #[cfg(all(test, feature = "formats", native))]
-mod tests {
-    use super::Found::{Nothing, One, Part, Several};
-    use super::*;
-
-    /// What the names alone say.
-    fn found<'a>(paths: &[&'a str]) -> Found<'a> {
-        find(paths, &|_| Content::Unknown)
-    }
-
-    #[test]
-    fn finds_the_only_model() {
-        for (model, others) in [
-            ("model.safetensors", &["x.gguf", "README.md", "sub/model.safetensors"][..]),
-            ("model.safetensors.index.json", &["model-00001-of-00002.safetensors", "other.safetensors"]),
-            ("q/x-q4_0.gguf", &["config.json", "x.gguf.txt"]),
-            ("x-Q4.GGUF", &["LICENSE"]),
-            ("m-00001-of-00002.gguf", &["m-00002-of-00002.gguf"]),
-            ("M-00001-of-00002.GGUF", &["M-00002-of-00002.GGUF"]),
-            ("voice.onnx", &["voice.onnx.json", "voice.onnx_data", "voice.onnx.data"]),
-            ("x.safetensors", &["x.safetensors.json"]),
-            ("x.zt", &[".git/x.safetensors", ".cache/a/x.gguf", "._x.gguf"]),
-        ] {
-            for paths in [[&[model], others].concat(), [others, &[model]].concat()] {
-                assert_eq!(found(&paths), One(model), "{paths:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_index_stands_for_its_shards() {
-        for (index, shards) in [
-            ("x.safetensors.index.json", &["x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors"][..]),
-            ("x.safetensors.index.fp16.json", &["x.fp16-00001-of-00001.safetensors"]),
-            ("x.safetensors.index.fp16.json", &["x-00001-of-00002.fp16.safetensors"]),
-            ("X.SafeTensors.Index.JSON", &["X-00001-of-00002.SafeTensors"]),
-            ("x.apr", &["x-00001-of-00002.apr", "x-00002-of-00002.apr"]),
-            ("x.aeroset.json", &["x-00001-of-00001.aero", "x.index.aero"]),
-            ("x.aeroset", &["x-00001-of-00001.aero", "x.index.aero"]),
-        ] {
-            let paths = [&[index], shards].concat();
-            assert_eq!(found(&paths), One(index), "{paths:?}");
-            let paths: Vec<_> = paths.iter().map(|path| format!("sub/{path}")).collect();
-            let paths: Vec<_> = paths.iter().map(String::as_str).collect();
-            assert_eq!(found(&paths), One(paths[0]), "{paths:?}");
-        }
-    }
-
-    #[test]
-    fn an_entry_stands_for_the_files_of_all_revisions() {
-        for paths in [
-            &["model.apr", "model-7d0f3c2a91b84e65.apr", "model-0000000000000000.apr", "model.sig"][..],
-            &["m.safetensors.index.json", "m-7d0f3c2a91b84e65.safetensors"],
-            &["m.aeroset.json", "m-7d0f3c2a91b84e65.aero", "m-7d0f3c2a91b84e66.index.aero"],
-        ] {
-            assert_eq!(found(paths), One(paths[0]), "{paths:?}");
-        }
-        let other = ["model.apr", "other-7d0f3c2a91b84e65.apr"];
-        assert_eq!(found(&other), Several(other.to_vec()));
-    }
-
-    #[test]
-    fn lists_the_models_of_a_pipeline() {
-        let paths = [
-            "model_index.json",
-            "text_encoder/model.safetensors.index.fp16.json",
-            "text_encoder/model.fp16-00001-of-00002.safetensors",
-            "transformer/diffusion_pytorch_model-00001-of-00002.safetensors",
-            "transformer/diffusion_pytorch_model.safetensors.index.json",
-            "vae/diffusion_pytorch_model.safetensors",
-        ];
-        assert_eq!(found(&paths), Several(vec![paths[1], paths[4], paths[5]]));
-    }
-
-    #[test]
-    fn parts_without_an_index_are_not_ignored() {
-        let shards = ["t/x-00001-of-00002.safetensors", "t/x-00002-of-00002.safetensors"];
-        assert_eq!(found(&shards), Part(shards[0]));
-        assert_eq!(found(&["x-00002-of-00002.gguf"]), Part("x-00002-of-00002.gguf"));
-        assert_eq!(found(&[shards[0], shards[1], "vae.safetensors"]), Several(vec![shards[0], "vae.safetensors"]));
-        assert_eq!(found(&["README.md", "model.bin", "x.json"]), Nothing);
-        assert_eq!(found(&[]), Nothing);
-    }
-
-    #[test]
-    fn a_number_leads_to_all_files_of_a_set() {
-        let set = ["q/x-00001-of-00002.GGUF", "q/x-00002-of-00002.GGUF"];
-        for name in set {
-            assert_eq!(numbered_set(name).unwrap(), set);
-        }
-        for name in [
-            "x.gguf",
-            "x-00001-of-00001.gguf",
-            "x-00000-of-00002.gguf",
-            "x-00003-of-00002.gguf",
-            "x-1-of-2.gguf",
-            "x-00001-of-00002.safetensors",
-            "x-00001-of-99999.gguf",
-            "x-00001-of-18446744073709551615.gguf",
-            "",
-        ] {
-            assert_eq!(numbered_set(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn says_which_files_may_name_others() {
-        for name in ["x.safetensors.index.json", "x.json", "x.apr", "x.aeroset", "x.onnx", "X.ONNX"] {
-            assert!(may_name_files(name, 2 << 20), "{name}");
-        }
-        for name in ["x.safetensors", "x.gguf", "x-7d0f3c2a91b84e65.apr", "x-00001-of-00002.apr", "x.bin", ""] {
-            assert!(!may_name_files(name, 0), "{name}");
-        }
-        assert!(may_name_files("x.safetensors.index.json", u64::MAX) && !may_name_files("tokenizer.json", 3 << 20));
-    }
-
-    #[test]
-    fn the_content_of_manifests_decides_if_it_is_known() {
-        let named = |path: &str| match path {
-            "x.safetensors.index.json" => Content::Manifest(vec!["language.safetensors".to_owned()]),
-            "x.apr" => Content::Manifest(vec!["part.apr".to_owned()]),
-            _ => Content::Other,
-        };
-        let index = ["x.safetensors.index.json", "language.safetensors"];
-        assert_eq!(find(&index, &named), One(index[0]));
-        assert_eq!(find(&["x.apr", "part.apr"], &named), One("x.apr"));
-        let two = ["y.apr", "y-7d0f3c2a91b84e65.apr"];
-        assert_eq!(find(&two, &named), Several(vec![two[1], two[0]]));
-    }
-}
+mod tests;

@@ -11,20 +11,17 @@
 //! | name`.`generation`.`start`.`end`.`CRC-32 | bytes of the file; all four numbers are hexadecimal |
 //! | `content.`digest | the location of bytes with this digest, as in the content index |
 
+mod contents;
+mod keys;
+
 use super::PIECE_BYTES;
-use super::content_index::{self, ContentId, Location};
 use super::extents::{Extents, Piece};
 use super::log::{Description, Found};
 use super::record::{self, HEAD_BYTES, Head, name_of, write_identity};
 use crate::codec::crc32::checksum;
 use crate::error::{Error, ErrorKind, Result};
-use std::collections::HashSet;
+use keys::{CONTENT, PREFIX, key, parse_piece, piece_key, split, used_key};
 use std::ops::Range;
-
-/// The prefix of all keys.
-const PREFIX: &str = "weightstream.";
-
-const CONTENT: &str = "weightstream.content.";
 
 /// Interval at which a writer checks whether another tab has deleted or replaced the file. Bytes that are written in
 /// between are lost, and a later read reports them as missing.
@@ -92,19 +89,6 @@ pub(crate) struct FileEntry {
     /// Time of the last use, in milliseconds since 1970.
     pub(crate) last_used_ms: u64,
     name: String,
-}
-
-/// The location of a content.
-#[derive(Debug)]
-pub(crate) struct ContentLocation {
-    /// The URL of the file that contains it.
-    pub(crate) url: String,
-    /// The version of that file.
-    pub(crate) version: String,
-    /// Its range in that file.
-    pub(crate) range: Range<u64>,
-    /// Whether the whole range is cached.
-    pub(crate) is_whole: bool,
 }
 
 impl<K: KvStore> ChunkedKv<K> {
@@ -254,50 +238,6 @@ impl<K: KvStore> ChunkedKv<K> {
         }
     }
 
-    /// Records the content ID of a range of a version.
-    pub(crate) async fn note(
-        &mut self,
-        content: &ContentId,
-        url: &str,
-        version: &str,
-        range: Range<u64>,
-    ) -> Result<()> {
-        let name = name_of(url);
-        let file = self.file(&name).filter(|file| file.version == version);
-        let (Some(file), Ok(log)) = (file, name.as_bytes().try_into()) else { return Ok(()) };
-        let location =
-            Location { log, generation: file.generation, start: range.start, byte_length: range.end - range.start };
-        self.store.set(&content_key(content), &content_index::record(content, &location)).await
-    }
-
-    /// Finds the locations of contents.
-    pub(crate) async fn locate(&mut self, contents: &[Option<ContentId>]) -> Result<Vec<Option<ContentLocation>>> {
-        let known = HashSet::<_>::from_iter(self.store.keys(CONTENT).await?);
-        let mut found = Vec::new();
-        for content in contents {
-            let known = content.filter(|content| known.contains(&content_key(content)));
-            found.push(match known {
-                Some(content) => self.location(&content).await?,
-                None => None,
-            });
-        }
-        Ok(found)
-    }
-
-    async fn location(&mut self, content: &ContentId) -> Result<Option<ContentLocation>> {
-        let record = self.store.get(&content_key(content)).await?;
-        let location = record.and_then(|bytes| content_index::read_record(bytes.first_chunk()?));
-        let Some((_, location)) = location.filter(|(of, _)| of == content) else { return Ok(None) };
-        let name = String::from_utf8_lossy(&location.log).into_owned();
-        let range = location.start..location.start.saturating_add(location.byte_length);
-        self.reload(&name).await?;
-        let file = self.file(&name).filter(|file| file.generation == location.generation && !range.is_empty());
-        Ok(file.map(|file| {
-            let is_whole = file.extents.run_end(range.start) >= range.end;
-            ContentLocation { url: file.description.url.clone(), version: file.version.clone(), range, is_whole }
-        }))
-    }
-
     fn file(&self, name: &str) -> Option<&File> {
         self.files.iter().find(|file| file.name == name)
     }
@@ -378,37 +318,4 @@ impl<K: KvStore> ChunkedKv<K> {
         }
         Ok(description.map(|description| (description, head.generation)))
     }
-}
-
-fn key(name: &str, rest: &str) -> String {
-    format!("{PREFIX}{name}.{rest}")
-}
-
-fn used_key(name: &str) -> String {
-    key(name, "used")
-}
-
-fn content_key(content: &ContentId) -> String {
-    format!("{CONTENT}{}", blake3::Hash::from_bytes(*content).to_hex())
-}
-
-fn piece_key(name: &str, generation: u64, piece: &Piece) -> String {
-    let Piece { start, byte_length, crc32, .. } = piece;
-    let end = start + u64::from(*byte_length);
-    key(name, &format!("{generation:x}.{start:x}.{end:x}.{crc32:x}"))
-}
-
-/// Splits a key into the file name and the rest.
-fn split(key: &str) -> Option<(&str, &str)> {
-    key.strip_prefix(PREFIX)?.split_once('.')
-}
-
-/// Parses the output of [`piece_key`]: the generation and the piece.
-fn parse_piece(rest: &str) -> Option<(u64, Piece)> {
-    let mut numbers = rest.split('.').map(|digits| u64::from_str_radix(digits, 16).ok());
-    let mut number = || numbers.next().flatten();
-    let (generation, start, end, crc32) = (number()?, number()?, number()?, number()?);
-    let byte_length = end.checked_sub(start).filter(|length| (1..=PIECE_BYTES).contains(length))?;
-    let piece = Piece { start, byte_length: byte_length as u32, crc32: u32::try_from(crc32).ok()?, at: 0 };
-    numbers.next().is_none().then_some((generation, piece))
 }

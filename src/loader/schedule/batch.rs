@@ -1,10 +1,13 @@
-//! The tensors that one call loads: what has arrived of them, and how they are checked.
+//! The tensors that one call loads: which of their bytes are read, and how they are checked.
+
+mod delivery;
+mod memory;
 
 use crate::codec::cast::Conversion;
 use crate::codec::pages::Pages;
 use crate::error::Result;
 use crate::index::{Algorithm, BlockEnd, Component, Digest, Encoding, PageTable, Tensor};
-use crate::loader::digests;
+use crate::loader::LoadedComponent;
 use crate::loader::request::Order;
 use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
@@ -13,16 +16,16 @@ use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
 use crate::loader::schedule::planned::PlannedTensor;
 use crate::loader::schedule::rows::{Rows, pages};
 use crate::loader::schedule::target::{Target, unplanned};
-use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
+use crate::loader::schedule::tied::TiedTensors;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
 use crate::loader::transfer::stats::Stats;
-use crate::loader::{Loaded, LoadedComponent};
-use crate::pipeline::{Extent, Pool, Received, Task, check_indices, expected_digests, is_heavy};
+use crate::pipeline::{Extent, Pool, Task, expected_digests, is_heavy};
 use crate::plan::WantedRange;
 use crate::progress::{BytesArrived, Progress};
-use crate::source::{Buffer, BufferOf, ModelSource};
+use crate::source::{BufferOf, ModelSource};
+pub(crate) use memory::MemoryWait;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -66,15 +69,6 @@ pub(crate) struct Batch<S: ModelSource> {
 
 /// Large components by target.
 pub(crate) type LargeComponents<B> = HashMap<Target, LargeComponent<B>>;
-
-/// When a tensor gets memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MemoryWait {
-    /// Once the budget has it.
-    UntilFree,
-    /// At once: it is needed to finish a tensor that has been started.
-    Never,
-}
 
 struct Assembly<B> {
     planned: PlannedTensor<B>,
@@ -283,47 +277,6 @@ impl<S: ModelSource> Batch<S> {
         true
     }
 
-    /// Waits until there is memory for a planned tensor. Does not wait if it has memory already or is no longer wanted.
-    pub(crate) async fn reserve_memory(&self, slot: usize, wait: MemoryWait) -> Result<()> {
-        let stores_output = self.stores_output(slot);
-        let (tensor, bytes) = match self.planned_tensors.borrow().get(slot).ok_or_else(unplanned)? {
-            // A caller's buffer does not count.
-            Assembly { planned: PlannedTensor { into: Some(_), expansion: None, .. }, .. } => return Ok(()),
-            assembly if !stores_output || assembly.has_memory() => return Ok(()),
-            Assembly { planned: PlannedTensor { tensor, rows, into, conversion, expansion }, .. } => {
-                let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
-                let stored = || rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
-                let bytes = conversion.as_ref().map_or_else(stored, |conversion| conversion.byte_length());
-                let dense = expansion.as_ref().filter(|_| into.is_none()).map_or(0, |expansion| expansion.byte_length);
-                let bytes = bytes.saturating_add(dense);
-                // Compressed bytes that wait for a worker count too.
-                let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());
-                let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
-                let bytes = if self.pool.is_some() { bytes.saturating_add(waiting) } else { bytes };
-                // One copy at a time.
-                let is_tied = self.call.tied.followers(slot).len() > 0;
-                let bytes = if is_tied { bytes.saturating_mul(2) } else { bytes };
-                (Arc::clone(tensor), bytes)
-            }
-        };
-        let at_once = || wait == MemoryWait::Never || self.has_started_tensor() || self.is_cancelled(slot);
-        if self.call.budget.wait(bytes, at_once).await {
-            self.concurrency.borrow_mut().restart();
-        }
-        let taken = self.call.budget.take(&tensor.name, bytes);
-        if let Some(assembly) = self.planned_tensors.borrow_mut().get_mut(slot) {
-            assembly.gathered().taken = Some(taken);
-        }
-        Ok(())
-    }
-
-    /// Whether a tensor of several components has been started. Its other components may come after the tensor that
-    /// waits for memory.
-    fn has_started_tensor(&self) -> bool {
-        let is_amid = |assembly: &Assembly<_>| assembly.has_memory() && assembly.planned.tensor.components.len() > 1;
-        self.planned_tensors.borrow().iter().any(is_amid)
-    }
-
     /// Takes the caller's buffer for the bytes of a component. That for a dense tensor is not one of its components.
     pub(crate) fn take_into(&self, slot: usize) -> Option<BufferOf<S>> {
         let mut planned_tensors = self.planned_tensors.borrow_mut();
@@ -331,85 +284,11 @@ impl<S: ModelSource> Batch<S> {
         if planned.expansion.is_some() { None } else { planned.into.take() }
     }
 
-    /// Adds a component that has arrived. Returns the tensor if the component was its last one.
-    pub(crate) fn deliver(
-        &self,
-        slot: usize,
-        component: usize,
-        received: Received<BufferOf<S>>,
-    ) -> Result<Option<Loaded<BufferOf<S>>>> {
-        let pinned = self.pinned(slot).filter(|(_, components)| *components > 1);
-        self.note_verified(slot, component, pinned.map(|(digest, _)| digest.algorithm()).or(received.verified));
-        let Received { buffer: Some(buffer), verified, .. } = received else { return Ok(None) };
-        self.stats.count_decoded(buffer.byte_length());
-        let mut planned_tensors = self.planned_tensors.borrow_mut();
-        let assembly = planned_tensors.get_mut(slot).ok_or_else(unplanned)?;
-        let part = assembly.planned.tensor.components.get(component).ok_or_else(unplanned)?;
-        let conversion = assembly.planned.conversion.as_ref();
-        let dtype = conversion.map_or(&part.dtype, |conversion| &conversion.to).clone();
-        let arrived = LoadedComponent { role: part.role.clone(), dtype, buffer };
-        let gathered = assembly.gathered();
-        gathered.verified.push(verified);
-        *gathered.received.get_mut(component).ok_or_else(unplanned)? = Some(arrived);
-        if gathered.received.iter().any(Option::is_none) {
-            return Ok(None);
-        }
-        let Gathered { received, verified, .. } = *assembly.gathered.take().ok_or_else(unplanned)?;
-        let components: Vec<_> = received.into_iter().flatten().collect();
-        let tensor = Arc::clone(&assembly.planned.tensor);
-        let mut verified = common(&verified).or(self.call.signed_by);
-        if let Some((digest, _)) = pinned {
-            let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
-            verified = Some(checked.map_err(|e| digests::as_pinned_mismatch(e).in_tensor(&tensor.name))?);
-        }
-        let expansion = assembly.planned.expansion.take();
-        if (self.call.verify || expansion.is_some()) && assembly.planned.rows.is_none() {
-            check_indices(&tensor, &components).map_err(|e| e.in_tensor(&tensor.name))?;
-        }
-        let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
-        let conversion = assembly.planned.conversion.as_ref();
-        let dtype = conversion.map_or(&tensor.dtype, |conversion| &conversion.to).clone();
-        let layout = tensor.layout.clone();
-        let loaded = Loaded { tensor, dtype, layout, shape, components, verified };
-        let Some(expansion) = expansion else { return Ok(Some(loaded)) };
-        let into = assembly.planned.into.take();
-        drop(planned_tensors);
-        loaded.expanded(&expansion, into).map(Some)
-    }
-
-    /// Returns a complete tensor with the tensors that are tied to it.
-    pub(crate) fn tied(&self, slot: usize, loaded: Loaded<BufferOf<S>>) -> Result<TiedLoad<BufferOf<S>>> {
-        let followers = self.call.tied.followers(slot).map(|number| self.tensor(number));
-        Ok(TiedLoad::new(loaded, followers.collect::<Result<_>>()?))
-    }
-
-    /// Counts the bytes of a copy that is delivered besides the original.
-    pub(crate) fn count_copy(&self, copy: &Loaded<BufferOf<S>>) {
-        copy.components.iter().for_each(|part| self.stats.count_decoded(part.buffer.byte_length()));
-    }
-
-    /// Notes what verified a component, if the call reads the whole model. Components of no bytes need no checksum.
-    fn note_verified(&self, slot: usize, component: usize, verified: Option<Algorithm>) {
-        let planned_tensors = self.planned_tensors.borrow();
-        let tensor = planned_tensors.get(slot).map(|assembly| &assembly.planned.tensor);
-        if let (Some(whole), Some(tensor)) = (&self.call.whole, tensor)
-            && tensor.components.get(component).is_some_and(|component| !component.range.is_empty())
-        {
-            whole.add_component(tensor.shard, verified);
-        }
-    }
-
     pub(crate) fn arrived(&self, arrived: BytesArrived<'_>, now_ms: u64) {
         let bytes = arrived.range.end - arrived.range.start;
         self.concurrency.borrow_mut().arrived(arrived.connection, bytes, now_ms);
         self.call.observer.arrived(arrived);
     }
-}
-
-/// The algorithm that verified all components.
-fn common(verified: &[Option<Algorithm>]) -> Option<Algorithm> {
-    let first = verified.first().copied().flatten();
-    if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
 }
 
 /// Which bytes of a component are read for rows of its tensor, or for all of it.

@@ -12,6 +12,7 @@ mod find;
 mod kept_tensors;
 mod load_tensor;
 mod loaded;
+mod metadata;
 mod options;
 mod pieces;
 mod prefetch;
@@ -37,6 +38,7 @@ mod whole_files;
 pub use crate::pipeline::LoadedComponent;
 pub use digests::Digests;
 pub use loaded::Loaded;
+pub use metadata::ModelMetadata;
 pub use options::Options;
 pub use pieces::PieceReader;
 pub use previous::PreviousTensors;
@@ -62,49 +64,23 @@ use crate::error::Result;
 use crate::identity::Identity;
 #[cfg(all(http_client, writes))]
 use crate::index::Part;
-use crate::index::{Algorithm, Digest, Manifest, Metadata, Tensor};
+use crate::index::{Algorithm, Digest};
 use crate::model::assembly::{Assembly, Opened};
 use crate::pipeline::Pool;
-use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
-#[cfg(all(http_client, writes))]
-use crate::window::{Stop, Window};
 use digests::check_whole;
 use futures::channel::oneshot;
-use futures::future::{Either, LocalBoxFuture, WeakShared};
-use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures::future::{LocalBoxFuture, WeakShared};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use prefetch_progress::PrefetchProgress;
 use related_files::RelatedFiles;
-use schedule::batch::Call;
 use schedule::memory_budget::{MemoryBudget, Permit};
-use schedule::planned::Form;
-use shard::{OpenShard, Shard, check_footer};
+use shard::{Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use transfer::file::ModelFile;
 use transfer::priority::Priority;
-
-/// The format of a model, its version and its metadata.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ModelMetadata {
-    /// The format's name.
-    pub format: &'static str,
-    /// The version of the format, as stated in the file.
-    pub version: String,
-    /// The model's metadata.
-    pub metadata: Metadata,
-}
-
-impl ModelMetadata {
-    /// The metadata of a model in memory, for a custom `write::Input`.
-    #[doc(hidden)]
-    pub fn new(format: &'static str, version: impl Into<String>, metadata: Metadata) -> Self {
-        ModelMetadata { format, version: version.into(), metadata }
-    }
-}
 
 /// Reads a model from a [`ModelSource`]: the operations of the APR specification's `StreamingLoader`, asynchronous.
 ///
@@ -218,7 +194,7 @@ impl<S: ModelSource> Loader<S> {
 
     /// The algorithm that verified every file, in the last completed call that read the whole model: see
     /// [`Loader::verify`]. `None` if a tensor has no checksum, or if no call has read the whole model.
-    /// [`Progress::checked`] reports the algorithm for each call.
+    /// [`Progress::checked`](crate::progress::Progress::checked) reports the algorithm for each call.
     pub fn verified_by(&self) -> Option<Algorithm> {
         self.verified_by.get()
     }
@@ -253,25 +229,6 @@ impl<S: ModelSource> Loader<S> {
         self.shards.iter().map(|shard| shard.file.identity())
     }
 
-    /// Warnings about the model, each as a pair of the file's name and the text. A warning is not an error: the model
-    /// can be loaded. Some, such as padding that is not zero, are found only by a call that reads the whole model.
-    ///
-    /// # Errors
-    /// Errors of reading the headers of all files.
-    pub async fn warnings(&self) -> Result<Vec<(String, String)>> {
-        let mut warnings = Vec::new();
-        for (number, shard) in self.shards.iter().enumerate() {
-            let open = self.open_shard(number).await?;
-            let name = shard.file.source.name();
-            let (late, of_differences) = (self.late_warnings.borrow(), self.related.warning.borrow());
-            let late = late.iter().chain(of_differences.iter());
-            let late = late.filter(|(shard, _)| *shard == number).map(|(_, warning)| warning);
-            let of_file = open.index.warnings.iter().chain(late);
-            warnings.extend(of_file.map(|warning| (name.to_owned(), warning.clone())));
-        }
-        Ok(warnings)
-    }
-
     /// Counters over the lifetime of the loader.
     pub fn stats(&self) -> &Stats {
         &self.stats
@@ -281,40 +238,6 @@ impl<S: ModelSource> Loader<S> {
     #[cfg(npm)]
     pub(crate) fn shared_stats(&self) -> Rc<Stats> {
         Rc::clone(&self.stats)
-    }
-
-    /// The model's metadata. For a model in several files, the metadata of the manifest is extended with that of the
-    /// first file, which takes precedence.
-    ///
-    /// # Errors
-    /// Errors of reading the first file's header.
-    pub async fn load_metadata(&self) -> Result<ModelMetadata> {
-        let (manifest, first) = self.heads().await?;
-        let mut metadata = manifest.map(|manifest| manifest.metadata.clone()).unwrap_or_default();
-        let (format, version) = first.as_ref().map_or_else(
-            || manifest.map_or(("", String::new()), |manifest| (manifest.format, manifest.version.clone())),
-            |first| (first.index.format, first.index.version.clone()),
-        );
-        metadata.extend(first.map(|first| first.index.whole_metadata()).into_iter().flatten());
-        Ok(ModelMetadata { format, version, metadata })
-    }
-
-    /// The manifest and the first file, which contain the model's metadata. Either can be absent.
-    ///
-    /// # Errors
-    /// Errors of reading the first file's header.
-    pub(crate) async fn heads(&self) -> Result<(Option<&Manifest>, Option<Rc<OpenShard>>)> {
-        let first = if self.shards.is_empty() { None } else { Some(self.open_shard(0).await?) };
-        Ok((self.assembly.manifest.as_ref(), first))
-    }
-
-    /// Runs a parser over the first file.
-    #[cfg(all(http_client, writes))]
-    pub(crate) async fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
-        match self.shards.first() {
-            Some(shard) => shard.file.parse_with(parse).await,
-            None => Ok(()),
-        }
     }
 
     /// All tensors, in file order. Reads the headers of all files.
@@ -330,67 +253,6 @@ impl<S: ModelSource> Loader<S> {
         self.assembly.check(&contents)?;
         let tensors = TensorList::new(opened);
         self.options.digests.check_tensors(tensors.names())?;
-        Ok(tensors)
-    }
-
-    /// Loads many tensors with few long reads, and yields each tensor when it is complete. Tensors that one connection
-    /// reads are yielded in file order. `None` loads all tensors; the checksum of each file is then verified too, and
-    /// the stream ends with an error if a checksum does not match.
-    ///
-    /// # Errors
-    /// `NOT_FOUND` for an unknown name; the errors of [`Loader::load_index`]. Errors of single tensors are items of
-    /// the stream.
-    pub async fn tensors(
-        self: &Rc<Self>,
-        names: Option<Vec<String>>,
-        observer: Rc<dyn Progress>,
-    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        self.tensors_with(TensorsRequest::default().with_names(names), observer).await
-    }
-
-    /// Loads tensors one after another over one connection, and yields them in the order of their names. Tensors that
-    /// follow each other both in `names` and in their file are read with one request.
-    ///
-    /// # Errors
-    /// The errors of [`Loader::tensors`].
-    pub async fn tensors_in_order(
-        self: &Rc<Self>,
-        names: Vec<String>,
-        observer: Rc<dyn Progress>,
-    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let request = TensorsRequest { order: Order::Given, ..TensorsRequest::default().with_names(Some(names)) };
-        self.tensors_with(request, observer).await
-    }
-
-    /// Like [`Loader::tensors`] and [`Loader::tensors_in_order`], with the options of a [`TensorsRequest`].
-    ///
-    /// # Errors
-    /// As for [`Loader::tensors`]; `UNSUPPORTED` for a tensor that cannot be converted.
-    pub async fn tensors_with(
-        self: &Rc<Self>,
-        request: TensorsRequest,
-        observer: Rc<dyn Progress>,
-    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let TensorsRequest { names, order, dtype, is_dense } = request;
-        let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
-        let whole = is_whole.then(Rc::default);
-        let tensors = match names {
-            None => self.load_index().await?.to_vec(),
-            Some(names) => self.find_all(names).await?,
-        };
-        let form = Form { dtype: dtype.as_ref(), is_dense };
-        let call = Call { whole, order, ..self.call(observer) };
-        if self.may_have_substitutes(&tensors).await && self.load_substitute_code().await {
-            return self.stream_substitutes(tensors, form, call).await.map(Either::Left);
-        }
-        Ok(Either::Right(self.stream(tensors, form, call).await?))
-    }
-
-    async fn find_all(&self, names: Vec<String>) -> Result<Vec<Arc<Tensor>>> {
-        let mut tensors = Vec::with_capacity(names.len());
-        for name in names {
-            tensors.push(self.find(&name).await?);
-        }
         Ok(tensors)
     }
 }

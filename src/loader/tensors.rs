@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::request::Order;
+use crate::loader::request::{Order, TensorsRequest};
 use crate::loader::schedule::batch::{Batch, Call};
 use crate::loader::schedule::connections::Connections;
 use crate::loader::schedule::file_checks::WholeChecks;
@@ -16,12 +16,74 @@ use crate::loader::{Loaded, Loader, Options};
 use crate::plan;
 use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
+use futures::future::Either;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 impl<S: ModelSource> Loader<S> {
+    /// Loads many tensors with few long reads, and yields each tensor when it is complete. Tensors that one connection
+    /// reads are yielded in file order. `None` loads all tensors; the checksum of each file is then verified too, and
+    /// the stream ends with an error if a checksum does not match.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown name; the errors of [`Loader::load_index`]. Errors of single tensors are items of
+    /// the stream.
+    pub async fn tensors(
+        self: &Rc<Self>,
+        names: Option<Vec<String>>,
+        observer: Rc<dyn Progress>,
+    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        self.tensors_with(TensorsRequest::default().with_names(names), observer).await
+    }
+
+    /// Loads tensors one after another over one connection, and yields them in the order of their names. Tensors that
+    /// follow each other both in `names` and in their file are read with one request.
+    ///
+    /// # Errors
+    /// The errors of [`Loader::tensors`].
+    pub async fn tensors_in_order(
+        self: &Rc<Self>,
+        names: Vec<String>,
+        observer: Rc<dyn Progress>,
+    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        let request = TensorsRequest { order: Order::Given, ..TensorsRequest::default().with_names(Some(names)) };
+        self.tensors_with(request, observer).await
+    }
+
+    /// Like [`Loader::tensors`] and [`Loader::tensors_in_order`], with the options of a [`TensorsRequest`].
+    ///
+    /// # Errors
+    /// As for [`Loader::tensors`]; `UNSUPPORTED` for a tensor that cannot be converted.
+    pub async fn tensors_with(
+        self: &Rc<Self>,
+        request: TensorsRequest,
+        observer: Rc<dyn Progress>,
+    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        let TensorsRequest { names, order, dtype, is_dense } = request;
+        let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
+        let whole = is_whole.then(Rc::default);
+        let tensors = match names {
+            None => self.load_index().await?.to_vec(),
+            Some(names) => self.find_all(names).await?,
+        };
+        let form = Form { dtype: dtype.as_ref(), is_dense };
+        let call = Call { whole, order, ..self.call(observer) };
+        if self.may_have_substitutes(&tensors).await && self.load_substitute_code().await {
+            return self.stream_substitutes(tensors, form, call).await.map(Either::Left);
+        }
+        Ok(Either::Right(self.stream(tensors, form, call).await?))
+    }
+
+    pub(super) async fn find_all(&self, names: Vec<String>) -> Result<Vec<Arc<Tensor>>> {
+        let mut tensors = Vec::with_capacity(names.len());
+        for name in names {
+            tensors.push(self.find(&name).await?);
+        }
+        Ok(tensors)
+    }
+
     pub(super) async fn stream(
         self: &Rc<Self>,
         tensors: Vec<Arc<Tensor>>,

@@ -61,7 +61,8 @@ export async function readsOnlyTheWeightsOfAFile() {
   const remote = await openFile("/jspi.bin", {
     fetch: server.fetch, cache: "none", retry: { attempts: 3, baseDelay: 1 },
   });
-  failures.same("the same outputs", await outputs(graph, await externalData(remote, "weights.bin", { graph })), expected);
+  const found = await outputs(graph, await externalData(remote, "weights.bin", { graph }));
+  failures.same("the same outputs", found, expected);
   remote.close();
   const sent = server.sent();
   failures.same(`bytes sent (${sent} of ${file.length})`, sent <= WEIGHTS + BIAS + 500_000, true);

@@ -45,12 +45,12 @@ async fn outcomes(loader: &HttpLoader) -> Vec<(&'static str, weightstream::Resul
 #[test]
 fn pinned_digests_are_compared_by_every_call() {
     let server = serve();
+    let right = ALGORITHMS.map(|like| (digest_of(&DATA, like), digest_of(&FILE, like)));
     run(async {
         for verify in [false, true] {
-            for like in ALGORITHMS {
+            for (like, right) in ALGORITHMS.into_iter().zip(&right) {
                 for is_right in [true, false] {
-                    let of_tensor = if is_right { digest_of(&DATA, like) } else { like };
-                    let of_file = if is_right { digest_of(&FILE, like) } else { like };
+                    let (of_tensor, of_file) = if is_right { *right } else { (like, like) };
                     let tensors = Digests::default().with_tensors(HashMap::from([("t".to_owned(), of_tensor)]));
                     let files = Digests::default().with_files(HashMap::from([("m.zt".to_owned(), of_file)]));
                     for (what, digests) in [("tensor", tensors), ("file", files)] {

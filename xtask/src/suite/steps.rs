@@ -18,11 +18,11 @@ pub(super) struct Step {
     pub(super) run: fn(&Project) -> Result<()>,
 }
 
-/// What all other steps need.
+/// The tools of all steps. Without the long ones, steps install what they need.
 pub(super) const TOOLS: Step = Step { name: "tools", description: "all tools are installed", run: setup::all };
 
-/// What compiles and what needs nothing compiled. The package takes as long as everything else here, on one core.
-pub(super) const FIRST_STEPS: [Step; 8] = [
+/// What compiles, and what needs nothing compiled. The package takes as long as everything else here, on one core.
+pub(super) const FIRST_STEPS: [Step; 7] = [
     Step { name: "build", description: "the npm package is built", run: |project| package::build(project).map(drop) },
     Step { name: "compile", description: "everything compiles natively, and clippy reports no warnings", run: compile },
     Step { name: "clippy-wasm", description: "clippy reports no warnings for wasm32", run: clippy_for_wasm },
@@ -30,87 +30,21 @@ pub(super) const FIRST_STEPS: [Step; 8] = [
     Step { name: "locks", description: "the lock files fit the manifests", run: lock_files },
     Step { name: "types", description: "the JavaScript matches its types and the public API", run: types::run },
     Step { name: "js", description: "the JavaScript passes its unit tests and the linter", run: scripts::check },
-    Step { name: "deny", description: "licences and sources of dependencies are allowed", run: dependencies },
 ];
 
-/// The other steps, the longest first.
-pub(super) const SHORT_STEPS: [Step; 19] = [
+/// Steps that run once all of that is compiled, the longest first.
+pub(super) const SHORT_STEPS: [Step; 3] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
-    Step {
-        name: "package",
-        description: "the npm package is complete, typed and within its size budget",
-        run: |project| end_to_end(project, &["package"]),
-    },
-    Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
-    // These have build folders of their own, or block others for some seconds only.
-    Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
-    Step {
-        name: "msrv",
-        description: "the library compiles with the minimum supported Rust version, with each feature alone",
-        run: msrv::run,
-    },
     Step { name: "page", description: "the demo page works", run: |project| end_to_end(project, &["page"]) },
-    Step {
-        name: "parity",
-        description: "every fixture is identical in three browsers and through mmap",
-        run: |project| end_to_end(project, &["parity"]),
-    },
-    Step {
-        name: "files",
-        description: "files of any format load in three browsers",
-        run: |project| end_to_end(project, &["files"]),
-    },
-    Step {
-        name: "crash",
-        description: "a panic is reported, and the next open works",
-        run: |project| end_to_end(project, &["crash"]),
-    },
-    Step {
-        name: "model",
-        description: "the demo page loads the whole model bit-exact",
-        run: |project| end_to_end(project, &["headless"]),
-    },
-    Step {
-        name: "formats",
-        description: "the model loads bit-exact from every format that has a writer",
-        run: |project| end_to_end(project, &["formats"]),
-    },
-    Step {
-        name: "examples",
-        description: "the web examples build and show a model",
-        run: |project| end_to_end(project, &["examples"]),
-    },
-    Step {
-        name: "docs",
-        description: "the JavaScript of the documentation runs",
-        run: |project| end_to_end(project, &["docs"]),
-    },
-    Step {
-        name: "site",
-        description: "the documentation site has no dead links, is accessible, and its examples run",
-        run: |project| end_to_end(project, &["site"]),
-    },
     Step {
         name: "standards",
         description: "fetch and Blobs of the package behave like those of the platform",
         run: standards,
     },
-    Step { name: "web", description: "the Rust tests pass in a browser", run: browser_tests },
-    Step { name: "doc", description: "the reference of the Rust API builds without warnings", run: documentation },
-    Step {
-        name: "reference",
-        description: "the reference of the JavaScript API builds without warnings",
-        run: |project| reference::build(project).map(drop),
-    },
-    Step {
-        name: "chaos",
-        description: "loads from a faulty server give correct bytes or an error",
-        run: |project| end_to_end(project, &["chaos", "--only", "native", "--minutes", SHORT_CHAOS_MINUTES]),
-    },
 ];
 
-/// Steps that take more than a minute each, or need rare tools. They run with `--all`, before [`SHORT_STEPS`].
-pub(super) const LONG_STEPS: [Step; 15] = [
+/// Steps that take minutes, or need tools that take minutes to install. They run with `--all`, the longest first.
+pub(super) const LONG_STEPS: [Step; 32] = [
     Step {
         name: "bridges",
         description: "the crates for candle and burn pass their tests, and their examples run in a browser",
@@ -186,6 +120,71 @@ pub(super) const LONG_STEPS: [Step; 15] = [
         description: "`publish --check` of nginx and varnish, before and after the printed configuration",
         run: |project| end_to_end(project, &["publish-check"]),
     },
+    Step {
+        name: "package",
+        description: "the npm package is complete, typed and within its size budget",
+        run: |project| end_to_end(project, &["package"]),
+    },
+    Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
+    Step {
+        name: "msrv",
+        description: "the library compiles with the minimum supported Rust version, with each feature alone",
+        run: msrv::run,
+    },
+    Step {
+        name: "parity",
+        description: "every fixture is identical in three browsers and through mmap",
+        run: |project| end_to_end(project, &["parity"]),
+    },
+    Step {
+        name: "files",
+        description: "files of any format load in three browsers",
+        run: |project| end_to_end(project, &["files"]),
+    },
+    Step {
+        name: "crash",
+        description: "a panic is reported, and the next open works",
+        run: |project| end_to_end(project, &["crash"]),
+    },
+    Step {
+        name: "model",
+        description: "the demo page loads the whole model bit-exact",
+        run: |project| end_to_end(project, &["headless"]),
+    },
+    Step {
+        name: "formats",
+        description: "the model loads bit-exact from every format that has a writer",
+        run: |project| end_to_end(project, &["formats"]),
+    },
+    Step {
+        name: "examples",
+        description: "the web examples build and show a model",
+        run: |project| end_to_end(project, &["examples"]),
+    },
+    Step {
+        name: "docs",
+        description: "the JavaScript of the documentation runs",
+        run: |project| end_to_end(project, &["docs"]),
+    },
+    Step {
+        name: "site",
+        description: "the documentation site has no dead links, is accessible, and its examples run",
+        run: |project| end_to_end(project, &["site"]),
+    },
+    Step { name: "web", description: "the Rust tests pass in a browser", run: browser_tests },
+    Step { name: "doc", description: "the reference of the Rust API builds without warnings", run: documentation },
+    Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
+    Step {
+        name: "reference",
+        description: "the reference of the JavaScript API builds without warnings",
+        run: |project| reference::build(project).map(drop),
+    },
+    Step {
+        name: "chaos",
+        description: "loads from a faulty server give correct bytes or an error",
+        run: |project| end_to_end(project, &["chaos", "--only", "native", "--minutes", SHORT_CHAOS_MINUTES]),
+    },
+    Step { name: "deny", description: "licences and sources of dependencies are allowed", run: dependencies },
 ];
 
 /// All steps.

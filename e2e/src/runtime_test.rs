@@ -34,7 +34,8 @@ impl Runtime {
 
 const TRANSFORMERS_WITH_JSPI: &str = "transformers_jspi";
 
-const RUNTIMES: [Runtime; 11] = [
+const RUNTIMES: [Runtime; 12] = [
+    Runtime { module: "litertjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_ahead", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },

@@ -2,6 +2,7 @@
 
 declare module "@huggingface/transformers";
 declare module "@litert-lm/core";
+declare module "@litertjs/core";
 declare module "@mediapipe/tasks-genai";
 declare module "@mlc-ai/web-llm";
 declare module "@tensorflow/tfjs";

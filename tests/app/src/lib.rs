@@ -1,7 +1,7 @@
 //! Loads models for a page, with and without the cache and workers.
 
 #![cfg(target_arch = "wasm32")]
-#![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
+#![allow(unreachable_pub, clippy::missing_errors_doc, reason = "wasm-bindgen exports only what is `pub`, to a test")]
 
 use js_sys::{Array, Function, Object, Reflect};
 use serde_json::json;

@@ -46,9 +46,9 @@ export function linearModel(weights, bias) {
     tensor("x", [1, ROWS], 0), tensor("W", [COLUMNS, ROWS], 1), tensor("b", [COLUMNS], 2),
     tensor("y", [1, COLUMNS], 0),
   ]);
-  const [inputs, outputs] = [ints([0, 1, 2]), ints([3])];
+  const [inputs, outputs, options] = [ints([0, 1, 2]), ints([3]), table({ 0: byte(0) })];
   const operator = table({
-    0: int(0), 1: offset(inputs), 2: offset(outputs), 3: byte(FULLY_CONNECTED_OPTIONS), 4: offset(table({ 0: byte(0) })),
+    0: int(0), 1: offset(inputs), 2: offset(outputs), 3: byte(FULLY_CONNECTED_OPTIONS), 4: offset(options),
   });
   const [ofGraph, result, operators] = [ints([0]), ints([3]), offsets([operator])];
   const graph = table({ 0: offset(tensors), 1: offset(ofGraph), 2: offset(result), 3: offset(operators) });

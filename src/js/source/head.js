@@ -3,7 +3,7 @@
 // The first use of a page then waits for fewer round trips.
 import { CACHE as CACHE_PART, EXTRAS } from "../module/deferred.js";
 import { ownCache } from "../module/location.js";
-import { init, isReady, loadEarly, startEarly } from "../module/module.js";
+import { isReady, loadEarly, startEarly } from "../module/module.js";
 import { textOf } from "./url.js";
 
 /** @import { CheckedOpenOptions, CheckedSource } from "../module/glue.js" */
@@ -23,32 +23,37 @@ const HUB = /^(hf:|https:\/\/huggingface\.co\/)/i;
 /** A request for the head, which the module's own request then uses. Until then, `end` aborts it. */
 export class EarlyHead {
   #controller = new AbortController();
+  /** Whether the module has sent a request, or the model is open. */
   #isEnded = false;
   /** @type {Promise<Response> | undefined} */
   #response;
 
   /**
-   * Sends the request if the module is not ready yet, and if the model is certainly not cached. Returns the source and
-   * the options with which the module uses the response.
+   * Sends the request if the module is not ready yet, and once the storage says that nothing is cached, unless the
+   * module sends its own before. Then the model also arrives while the worker of the cache starts. Returns the source
+   * and the options with which the module uses the response.
    *
    * @param {unknown} given The source as the caller passed it.
    * @param {Ready} ready
-   * @returns {Promise<Ready>}
+   * @returns {Ready}
    */
-  async request(given, ready) {
+  request(given, ready) {
     const { source: url, options } = ready;
     // On a hub, another URL is requested: that of a commit.
     const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:(?!.*\/resolve\/)/.test(url);
-    if (isReady() || !isUrl || !(await isEarly(options.cache)) || this.#isEnded) return ready;
+    if (isReady() || !isUrl) return ready;
     const { fetch: own, headers = [], credentials } = options;
     const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));
-    const response = (this.#response = start(fetch, url, {
-      headers: new Headers([...headers, ["Range", RANGE]]),
-      ...(credentials && { credentials }),
-      cache: "no-store",
-      signal: this.#controller.signal,
-    }));
-    response.catch(() => {}); // the module's request rejects, or the module has not started
+    void isUncached(options.cache).then((isUncached) => {
+      if (!isUncached || this.#isEnded) return;
+      const response = (this.#response = start(fetch, url, {
+        headers: new Headers([...headers, ["Range", RANGE]]),
+        ...(credentials && { credentials }),
+        cache: "no-store",
+        signal: this.#controller.signal,
+      }));
+      response.catch(() => {}); // the module's request rejects, or the module has not started
+    });
     const taking = (/** @type {any} */ input, /** @type {RequestInit | undefined} */ init) =>
       this.#taken(url, input, init) ?? fetch(input, init);
     return { source: url, options: { ...options, fetch: taking } };
@@ -57,6 +62,7 @@ export class EarlyHead {
   /** @type {(url: string, input: unknown, init: RequestInit | undefined) => Promise<Response> | undefined} */
   #taken(url, input, init) {
     const { headers, signal } = init ?? {};
+    this.#isEnded = true;
     if (!this.#response || input !== url || new Headers(headers).get("Range") !== RANGE) return undefined;
     const response = this.#response;
     this.#response = undefined;
@@ -91,13 +97,6 @@ export function withEarlyCache(ready) {
 
 /** @type {(fetch: typeof globalThis.fetch, url: string, init: RequestInit) => Promise<Response>} */
 const start = async (fetch, url, init) => fetch(url, init);
-
-/**
- * Whether the storage says that nothing is cached before the module is ready. It may never answer.
- *
- * @param {CheckedOpenOptions["cache"]} cache
- */
-const isEarly = (cache) => Promise.race([isUncached(cache), init().then(() => false)]);
 
 /**
  * Whether nothing is cached: only the module knows what a cache contains.

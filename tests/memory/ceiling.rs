@@ -14,9 +14,6 @@ use weightstream::internals::write::{self, Compression, ConvertOptions, convert}
 
 const TENSOR_BYTES: usize = 64 * MIB;
 
-/// What becomes resident besides allocations: pages of unoptimised code, stacks of threads, and a part of the mapping.
-const CODE_AND_STACKS: usize = 10 * MIB;
-
 /// Writes a file with one tensor of 64 MiB, of which a half is compressible.
 fn write_large_model(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("m.safetensors");
@@ -58,12 +55,14 @@ fn convert_within_1_mib(from: &Path, to: &Path, options: &ConvertOptions) {
 
 #[track_caller]
 fn convert_within(max_bytes: usize, from: &Path, to: &Path, options: &ConvertOptions) {
+    // Makes the code resident, which is not what is measured.
+    convert(&Reader::open(from).unwrap(), to, options, &()).unwrap();
     let (before, resident) = (resident_bytes(), Resident::default());
     let (converted, peak) = peak_of(|| convert(&Reader::open(from).unwrap(), to, options, &resident).unwrap());
     assert_eq!(converted.decoded_bytes, TENSOR_BYTES as u64);
     assert!(peak < max_bytes, "{peak} bytes were allocated");
     let grown = resident.peak_bytes.into_inner().saturating_sub(before);
-    assert!(grown < CODE_AND_STACKS + max_bytes, "{grown} bytes became resident");
+    assert!(grown < 7 * MIB + max_bytes, "{grown} bytes became resident");
 }
 
 #[test]

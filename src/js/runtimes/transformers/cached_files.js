@@ -16,7 +16,7 @@ export class CachedFiles {
   #load;
   #options;
   #sentTo;
-  /** @type {WeakSet<Response>} Responses whose bodies nothing has read yet. */
+  /** @type {WeakSet<Response>} Responses that weightstream made. Others are copies of them. */
   #loaded = new WeakSet();
 
   /**

@@ -33,8 +33,8 @@ export interface ConnectOptions extends FetchOptions {
 /**
  * Lets transformers.js load all files of its models through weightstream: a broken download resumes, and what was
  * loaded is cached by weightstream. The caches of transformers.js itself are switched off, so that nothing is stored
- * twice, and its `customCache` finds the files that weightstream has cached, so that `ModelRegistry.is_cached` and
- * `clear_cache` work as before.
+ * twice. Its `customCache` finds the files that weightstream has cached, for `is_cached` and `clear_cache` of
+ * `ModelRegistry`.
  *
  * `env` is the `env` of transformers.js. Requests are made with its `fetch`, unless `options` has another one. A second
  * call replaces the first.

@@ -116,6 +116,7 @@
 //! | core | `model` | which file is the model; how its files become one |
 //! | | [`mod@format`] | one folder per format: parser, writer and tests |
 //! | | `pipeline` | decodes, verifies, converts and expands components |
+//! | | `quantization` | which tensors are parts of a quantized one; how codes become floats |
 //! | | `plan` | which ranges to request |
 //! | | `trust` | which digests of whole files are compared before bytes are passed on |
 //! | parts | `window`, `cursor`, `fields` | known bytes of a file, and how parsers read them |
@@ -182,6 +183,7 @@ mod output;
 mod pipeline;
 mod plan;
 mod progress;
+mod quantization;
 #[cfg(native)]
 mod regular_file;
 mod retry;
@@ -217,6 +219,7 @@ pub use index::{Algorithm, Component, Digest, Layout, Metadata, Tensor};
 pub use loader::Stats;
 pub use loader::{ModelMetadata, Verified};
 pub use on_progress::Progress;
+pub use quantization::ModelConfig;
 pub use retry::RetryPolicy;
 
 /// Models with blocking calls, natively.

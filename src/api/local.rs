@@ -24,8 +24,9 @@ pub(super) struct LocalModel {
 }
 
 impl LocalModel {
-    pub(super) fn new(reader: Reader, files: ModelFiles, options: OpenOptions) -> Result<Self> {
+    pub(super) fn new(reader: Reader, files: ModelFiles, mut options: OpenOptions) -> Result<Self> {
         options.loader.check()?;
+        options.loader.config = options.loader.config.or_else(|| reader.config().cloned());
         let model = LocalModel { reader, files, options, thread: OnceLock::new() };
         if !model.is_plain() {
             model.thread()?; // it checks the names of pinned files and tensors

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::index::Digest;
 use crate::loader;
 use crate::on_progress::{OnProgress, Progress};
+use crate::quantization::ModelConfig;
 use crate::retry::RetryPolicy;
 use crate::signature::SignedFiles;
 #[cfg(remote)]
@@ -120,6 +121,14 @@ impl OpenOptions {
     #[must_use]
     pub fn max_memory_bytes(mut self, bytes: u64) -> Self {
         self.loader.max_memory_bytes = bytes;
+        self
+    }
+
+    /// What `config.json` states about quantized tensors. By default, the file beside the model is read if a tensor is
+    /// ambiguous without it.
+    #[must_use]
+    pub fn config(mut self, config: ModelConfig) -> Self {
+        self.loader.config = Some(config);
         self
     }
 

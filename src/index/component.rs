@@ -38,6 +38,8 @@ pub struct Component {
     pub pages: Option<Box<PageTable>>,
     /// The rule for the decoded values, if the format has one.
     pub(crate) rule: Option<ValueRule>,
+    /// The number of the model's file that contains the component, if it is not that of the tensor.
+    pub(crate) shard: Option<usize>,
 }
 
 /// The location of the page digests of a range of the file. The digests are read when they are needed: see
@@ -169,6 +171,7 @@ impl Component {
             digest: None,
             pages: None,
             rule: None,
+            shard: None,
         }
     }
 }

@@ -37,6 +37,21 @@ impl Index {
         self
     }
 
+    /// A copy with other tensors.
+    pub(crate) fn with_tensors(&self, tensors: Tensors) -> Self {
+        let Index { format, version, metadata, long_arrays, warnings, other_shards, blocks, .. } = self;
+        Index {
+            format,
+            version: version.clone(),
+            metadata: metadata.clone(),
+            long_arrays: long_arrays.clone(),
+            tensors,
+            warnings: warnings.clone(),
+            other_shards: other_shards.clone(),
+            blocks: blocks.clone(),
+        }
+    }
+
     /// Like [`Index::whole_metadata`], but moves the metadata out of the index.
     pub(crate) fn take_metadata(&mut self) -> Metadata {
         let mut metadata = std::mem::take(&mut self.metadata);

@@ -20,6 +20,7 @@ pub(crate) mod padding;
 mod parsed;
 pub(crate) mod part;
 pub(crate) mod publication;
+mod quantized;
 mod raw_tensors;
 pub(crate) mod sparse;
 pub(crate) mod split;
@@ -50,12 +51,13 @@ pub use parsed::Parsed;
 #[doc(hidden)]
 pub use part::Part;
 pub(crate) use part::{MAX_PARTS, check_part_count, part_path};
+pub use quantized::Quantized;
+pub(crate) use quantized::{Bytes, PartTensor, Scheme};
 #[cfg(npm)]
 pub(crate) use raw_tensors::RawTensor;
 #[doc(hidden)]
 pub use stored_end::StoredEnd;
 pub use tensor::{Layout, Tensor};
-#[cfg(npm)]
 pub(crate) use tensors::Entry;
 pub use tensors::Tensors;
 

@@ -1,7 +1,8 @@
 //! Tensors: named arrays of numbers, made of components.
 
-use super::{Component, Metadata};
+use super::{Component, Metadata, Quantized};
 use crate::dtype::Dtype;
+use std::sync::Arc;
 
 /// A named array of numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +34,8 @@ pub enum Layout {
     SparseCsr,
     /// Coordinates: `values`, `coords`.
     SparseCoo,
+    /// Codes, scales and more, from which floats are computed: see the attribute `quantization`.
+    Quantized(Arc<Quantized>),
     /// Another layout. Its components are listed and loaded without interpretation.
     Other(Box<str>),
 }
@@ -44,6 +47,7 @@ impl Layout {
             Layout::Dense => "dense",
             Layout::SparseCsr => "sparse_csr",
             Layout::SparseCoo => "sparse_coo",
+            Layout::Quantized(_) => "quantized",
             Layout::Other(name) => name,
         }
     }
@@ -70,22 +74,27 @@ impl Tensor {
 
     /// Whether another tensor has exactly the same stored bytes, as tied weights have. Their dtypes and shapes may
     /// differ. Tensors without bytes share nothing.
-    pub(crate) fn shares_bytes_with(&self, other: &Tensor) -> bool {
+    pub(crate) fn shares_bytes_with(&self, other_tensor: &Tensor) -> bool {
         let is_same = |(one, other): (&Component, &Component)| {
             let is_encoded_same = one.encoding == other.encoding
                 && one.streams == other.streams
                 && one.decoded_length == other.decoded_length;
-            one.range == other.range && is_encoded_same
+            one.range == other.range && self.shard_of(one) == other_tensor.shard_of(other) && is_encoded_same
         };
-        self.shard == other.shard
-            && self.components.len() == other.components.len()
+        self.components.len() == other_tensor.components.len()
             && self.stored_length() > 0
-            && self.components.iter().zip(&other.components).all(is_same)
+            && self.components.iter().zip(&other_tensor.components).all(is_same)
+    }
+
+    /// The number of the model's file that contains a component.
+    pub(crate) fn shard_of(&self, component: &Component) -> usize {
+        component.shard.unwrap_or(self.shard)
     }
 
     /// The offset of the tensor's first byte in its file.
     #[doc(hidden)]
     pub fn first_byte(&self) -> u64 {
-        self.components.iter().map(|c| c.range.start).min().unwrap_or(0)
+        let own = self.components.iter().filter(|component| component.shard.is_none());
+        own.map(|component| component.range.start).min().unwrap_or(0)
     }
 }

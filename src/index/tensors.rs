@@ -212,9 +212,14 @@ impl Tensors {
         self.by_name.duplicate(&|index| self.name(index))
     }
 
+    /// The index of the tensor of a name, after [`Tensors::index_names`].
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.find(name, &|index| self.name(index))
+    }
+
     /// The tensor of a name, after [`Tensors::index_names`].
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Tensor>> {
-        self.get(self.by_name.find(name, &|index| self.name(index))?)
+        self.get(self.position(name)?)
     }
 
     /// Sets the number of the file that contains the tensors, before any of them is shared.

@@ -1,14 +1,17 @@
 //! Finds tensors. Each file is opened on the first access to one of its tensors.
 
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
-use crate::index::{Parsed, Tensor};
+use crate::index::{Component, Parsed, Tensor};
 use crate::loader::Loader;
 use crate::loader::shard::{OpenShard, Shard, check_footer};
 use crate::loader::transfer::file::ModelFile;
 use crate::model::assembly;
+use crate::quantization::may_be_quantized;
 use crate::similar_names::no_tensor;
 use crate::source::ModelSource;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,6 +27,9 @@ impl<S: ModelSource> Loader<S> {
                     manifest.check_stated(name).map_err(|e| self.place(shard, e))?;
                 }
                 return Ok(tensor);
+            }
+            if let Some(part) = open.parts.iter().find(|part| part.name == name) {
+                return Ok(Arc::new(part.clone()));
             }
             searched.push(open);
         }
@@ -43,7 +49,42 @@ impl<S: ModelSource> Loader<S> {
         }
     }
 
+    /// The head of a file, with one tensor for each quantized tensor of several parts.
     pub(super) async fn open_shard(&self, shard: usize) -> Result<Rc<OpenShard>> {
+        let open = self.read_shard(shard).await?;
+        if !self.may_be_quantized(&open) {
+            return Ok(open);
+        }
+        let mut grouped = self.grouped.lock().await;
+        if grouped.is_none() {
+            if let Some(shard) = self.shards.first() {
+                shard.file.source.host().load_code(Code::Formats).await?;
+            }
+            *grouped = Some(self.group_quantized().await?);
+        }
+        let grouped = grouped.as_ref().and_then(|files| files.get(shard)).map(Rc::clone);
+        Ok(grouped.unwrap_or(open))
+    }
+
+    fn may_be_quantized(&self, open: &OpenShard) -> bool {
+        let manifest = self.assembly.manifest.as_ref().filter(|_| self.shards.len() > 1);
+        match manifest {
+            Some(manifest) => {
+                let mut names = manifest.tensor_parts.keys().map(String::as_str);
+                may_be_quantized(&open.index, Some(&mut names))
+            }
+            None => may_be_quantized(&open.index, None),
+        }
+    }
+
+    /// The heads of all files.
+    pub(super) async fn read_shards(&self) -> Result<Vec<Rc<OpenShard>>> {
+        let reading = stream::iter(0..self.shards.len()).map(|shard| self.read_shard(shard));
+        reading.buffered(self.options.concurrency).try_collect().await
+    }
+
+    /// The head of a file as it is.
+    pub(super) async fn read_shard(&self, shard: usize) -> Result<Rc<OpenShard>> {
         let Shard { file, part, opened } = self.shards.get(shard).ok_or_else(|| {
             Error::new(ErrorKind::Internal, format!("there is no file {shard}: the model has {}", self.shards.len()))
         })?;
@@ -69,6 +110,12 @@ impl<S: ModelSource> Loader<S> {
     pub(super) fn file_of(&self, tensor: &Tensor) -> Result<Rc<ModelFile<S>>> {
         let file = self.shards.get(tensor.shard).map(|shard| Rc::clone(&shard.file));
         file.ok_or_else(|| Error::new(ErrorKind::Internal, "a tensor is in a file that does not exist"))
+    }
+
+    /// The file that contains a component of the tensor.
+    pub(super) fn file_with(&self, tensor: &Tensor, component: &Component) -> Result<Rc<ModelFile<S>>> {
+        let file = self.shards.get(tensor.shard_of(component)).map(|shard| Rc::clone(&shard.file));
+        file.ok_or_else(|| Error::new(ErrorKind::Internal, "a component is in a file that does not exist"))
     }
 
     pub(super) fn place(&self, shard: usize, error: Error) -> Error {

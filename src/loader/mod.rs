@@ -18,6 +18,7 @@ mod pieces;
 mod prefetch;
 mod prefetch_progress;
 mod previous;
+mod quantized;
 mod related_files;
 mod remote_file;
 mod request;
@@ -71,11 +72,12 @@ use crate::source::{BufferOf, ModelSource};
 use digests::check_whole;
 use futures::channel::oneshot;
 use futures::future::{LocalBoxFuture, WeakShared};
+use futures::lock::Mutex;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use prefetch_progress::PrefetchProgress;
 use related_files::RelatedFiles;
 use schedule::memory_budget::{MemoryBudget, Permit};
-use shard::{Shard, check_footer};
+use shard::{OpenShard, Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -107,6 +109,8 @@ use transfer::priority::Priority;
 pub struct Loader<S: ModelSource> {
     assembly: Assembly,
     shards: Vec<Shard<S>>,
+    /// The files with one tensor for each quantized tensor of several parts, if there may be such tensors.
+    grouped: Mutex<Option<Vec<Rc<OpenShard>>>>,
     options: Options,
     stats: Rc<Stats>,
     /// Decodes and digests components on other threads; `None` if the loader's own thread does this.
@@ -171,6 +175,7 @@ impl<S: ModelSource> Loader<S> {
         Ok(Loader {
             assembly,
             shards,
+            grouped: Mutex::new(None),
             options,
             stats,
             pool: None,
@@ -246,14 +251,23 @@ impl<S: ModelSource> Loader<S> {
     /// Errors of reading the headers; `NOT_FOUND` for a pinned tensor that the model does not have; `FORMAT` if a name
     /// occurs in two files, or if the manifest assigns a tensor to a file that does not contain it.
     pub async fn load_index(&self) -> Result<TensorList> {
+        let stored = self.load_stored_index().await?;
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
-        let opened: Vec<_> = opening.buffered(self.options.concurrency).try_collect().await?;
+        let tensors = TensorList::new(opening.buffered(self.options.concurrency).try_collect().await?);
+        self.options.digests.check_tensors(tensors.names().chain(stored.names()))?;
+        Ok(tensors)
+    }
+
+    /// All tensors of the files, in file order: the parts of a quantized tensor, instead of the tensor.
+    ///
+    /// # Errors
+    /// As for [`Loader::load_index`], except for pinned tensors.
+    pub(crate) async fn load_stored_index(&self) -> Result<TensorList> {
+        let opened = self.read_shards().await?;
         let names = self.shards.iter().map(|shard| shard.file.source.name());
         let contents: Vec<_> = names.zip(opened.iter().map(|open| &open.index)).collect();
         self.assembly.check(&contents)?;
-        let tensors = TensorList::new(opened);
-        self.options.digests.check_tensors(tensors.names())?;
-        Ok(tensors)
+        Ok(TensorList::new(opened))
     }
 }
 

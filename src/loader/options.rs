@@ -5,6 +5,7 @@ use crate::loader::digests::Digests;
 use crate::loader::previous::PreviousTensors;
 use crate::loader::signed_digests::SignedDigests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
+use crate::quantization::ModelConfig;
 use crate::retry::RetryPolicy;
 use crate::setters::setters;
 use std::sync::Arc;
@@ -29,6 +30,9 @@ pub struct Options {
     /// The verified signature of the model. The bytes of every file are then those that were signed: each file is read
     /// and compared as a whole before anything of it is returned.
     pub signature: Option<SignedDigests>,
+    /// What `config.json` states about quantized tensors. If `None`, the file beside the model is read if a tensor is
+    /// ambiguous without it.
+    pub config: Option<ModelConfig>,
     /// When to retry after a failure.
     pub retry: RetryPolicy,
     /// The tensors of the previous revision, from which a published model may state differences. By default, those that
@@ -44,6 +48,7 @@ impl Options {
         with_max_memory_bytes max_memory_bytes: u64;
         with_digests digests: Digests;
         with_signature signature: Option<SignedDigests>;
+        with_config config: Option<ModelConfig>;
         with_retry retry: RetryPolicy;
         with_previous previous: Option<Arc<dyn PreviousTensors + Send + Sync>>;
     }
@@ -76,6 +81,7 @@ impl Default for Options {
             max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
             digests: Digests::default(),
             signature: None,
+            config: None,
             retry: RetryPolicy::default(),
             previous: None,
         }

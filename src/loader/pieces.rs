@@ -45,11 +45,11 @@ impl<S: ModelSource> PieceReader<S> {
         let component = tensor.components.iter().find(|component| *component.role == *role);
         let missing = || Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\""));
         let component = component.ok_or_else(|| missing().in_tensor(&tensor.name))?;
-        let file = self.loader.file_of(tensor)?;
+        let file = self.loader.file_with(tensor, component)?;
         let mut reader = self.open(&file, tensor, component).await?;
         let verified = reader.emit_all(emit).await?;
         if !component.range.is_empty() {
-            self.rest.keep(tensor.shard, reader.into_reading());
+            self.rest.keep(tensor.shard_of(component), reader.into_reading());
         }
         Ok(verified)
     }
@@ -66,9 +66,10 @@ impl<S: ModelSource> PieceReader<S> {
         if stored.is_empty() {
             return Ok(prepared.start(file.start(stored.clone(), Rc::new(Cell::new(stored.end)))));
         }
-        let open = loader.open_shard(tensor.shard).await?;
+        let shard = tensor.shard_of(component);
+        let open = loader.read_shard(shard).await?;
         let last_end = || open.index.tensors.data_end();
-        let reading = rest.reader(loader, file, tensor.shard, stored, &last_end).await;
+        let reading = rest.reader(loader, file, shard, stored, &last_end).await;
         Ok(prepared.start(reading.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?))
     }
 }

@@ -55,7 +55,7 @@ impl<S: ModelSource> SafeTensorsView<S> {
     /// `UNSUPPORTED` for a tensor that SafeTensors cannot store, such as a sparse one; errors of
     /// [`Loader::load_index`].
     pub async fn new(loader: Rc<Loader<S>>) -> Result<Self> {
-        let tensors = loader.load_index().await?.to_vec();
+        let tensors = loader.load_stored_index().await?.to_vec();
         loader.shards.iter().for_each(|shard| shard.file.keep_one_version());
         let head = layout::head(tensors.iter().map(|tensor| &**tensor), &Metadata::new(), ALIGNMENT)?;
         let ranges = layout::ranges(head.len() as u64, tensors.iter().map(|tensor| &**tensor))?;

@@ -22,6 +22,8 @@ pub(crate) struct OpenShard {
     pub(crate) index: Index,
     /// Tensors in the file that are not those of the model.
     pub(crate) shadowed: Vec<Tensor>,
+    /// Tensors in the file that are parts of quantized ones. They can be found by name, but are not listed.
+    pub(crate) parts: Vec<Tensor>,
 }
 
 impl<S: ModelSource> Shard<S> {
@@ -105,7 +107,7 @@ impl OpenShard {
         }
         index.tensors.set_shard(shard);
         index.tensors.index_names();
-        OpenShard { index, shadowed }
+        OpenShard { index, shadowed, parts: Vec::new() }
     }
 }
 

@@ -21,7 +21,7 @@ impl<S: ModelSource> Loader<S> {
     /// # Errors
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first fault; errors of the source.
     pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Option<Algorithm>> {
-        let tensors = self.load_index().await?.to_vec();
+        let tensors = self.load_stored_index().await?.to_vec();
         Ok(self.check_everything(tensors, observer).await?.verified_by())
     }
 
@@ -30,7 +30,7 @@ impl<S: ModelSource> Loader<S> {
     /// # Errors
     /// The errors of [`Loader::verify`].
     pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Verified> {
-        let tensors = self.load_index().await?.to_vec();
+        let tensors = self.load_stored_index().await?.to_vec();
         let of_files = self.check_everything(tensors.clone(), observer).await?.coverage();
         let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
         for (shard, of_file) in of_files.iter().enumerate() {

@@ -51,18 +51,18 @@ impl Reader {
     pub fn prefetch(&self, names: &[&str]) {
         for tensor in names.iter().filter_map(|name| self.tensor(name).ok()) {
             for part in &tensor.components {
-                self.file(tensor).map(|file| file.bytes.storage.will_need(&part.range)).ok();
+                self.file_of(tensor, part).map(|file| file.bytes.storage.will_need(&part.range)).ok();
             }
         }
     }
 
     /// Loads and verifies a tensor of this reader.
     pub(super) fn load(&self, tensor: &Tensor) -> Result<LoadedTensor> {
-        let file = self.file(tensor)?;
         let load = || {
             let (mut components, mut algorithms) = (Vec::new(), Vec::new());
             for part in &tensor.components {
-                let (buffer, verified) = file.load(part)?;
+                let file = self.file_of(tensor, part)?;
+                let (buffer, verified) = file.load(part).map_err(|e| e.in_file(&file.bytes.name))?;
                 components.push(LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer });
                 algorithms.push(verified);
             }
@@ -72,6 +72,7 @@ impl Reader {
             let verified = first.filter(|_| algorithms.iter().all(|algorithm| *algorithm == first));
             Ok(LoadedTensor { tensor: tensor.clone(), components, verified })
         };
-        load().map_err(|e: crate::error::Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
+        let own = self.files.get(tensor.shard).map_or("", |file| file.bytes.name.as_str());
+        load().map_err(|e: crate::error::Error| e.in_tensor(&tensor.name).in_file(own))
     }
 }

@@ -16,6 +16,7 @@ mod map;
 mod open;
 #[cfg(native)]
 mod previous;
+mod quantized;
 #[cfg(http_client)]
 pub(crate) mod remote;
 #[cfg(native)]
@@ -43,6 +44,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Algorithm, Component, Encoding, Tensor};
 use crate::loader::ModelMetadata;
 use crate::name_index::NameIndex;
+use crate::quantization::ModelConfig;
 use crate::similar_names::no_tensor;
 #[cfg(writes)]
 use crate::window::{Stop, Window};
@@ -64,8 +66,12 @@ pub struct Reader {
     manifest: Option<Arc<FileBytes>>,
     metadata: ModelMetadata,
     files: Vec<TensorFile>,
-    /// All tensors, in the order of the files and of the tensors in each file.
+    /// All tensors, in the order of the files and of the tensors in each file, and then the parts of quantized ones.
     tensors: Vec<Tensor>,
+    /// The number of tensors without these parts.
+    listed: usize,
+    /// What `config.json` states about quantized tensors, if it was needed.
+    config: Option<ModelConfig>,
     names: NameIndex,
     /// The components that were requested as slices, by tensor and component.
     cached: Vec<Vec<OnceLock<Cached>>>,
@@ -89,15 +95,20 @@ impl Reader {
 
     /// Every tensor, in file order.
     pub fn tensors(&self) -> &[Tensor] {
-        &self.tensors
+        self.tensors.get(..self.listed).unwrap_or_default()
     }
 
-    /// Returns the tensor with this name.
+    /// Returns the tensor with this name. The parts of a quantized tensor can be found, too.
     ///
     /// # Errors
     /// `NOT_FOUND` if the model has no such tensor.
     pub fn tensor(&self, name: &str) -> Result<&Tensor> {
         self.find(name).map(|(_, tensor)| tensor)
+    }
+
+    /// What `config.json` states about quantized tensors, if it was needed.
+    pub(crate) fn config(&self) -> Option<&ModelConfig> {
+        self.config.as_ref()
     }
 
     /// The files with tensors: their names and lengths in bytes. A tensor's `shard` is a position in this list.
@@ -207,9 +218,10 @@ impl Reader {
             .ok_or_else(|| no_tensor(name, self.tensors.iter().map(|tensor| &*tensor.name)).in_file(&self.name))
     }
 
-    fn file(&self, tensor: &Tensor) -> Result<&TensorFile> {
+    /// The file with a component of a tensor.
+    fn file_of(&self, tensor: &Tensor, component: &Component) -> Result<&TensorFile> {
         let missing = || Error::new(ErrorKind::Internal, "a tensor is in a file that was not opened");
-        self.files.get(tensor.shard).ok_or_else(missing)
+        self.files.get(tensor.shard_of(component)).ok_or_else(missing)
     }
 
     /// Reads a component in pieces, converted if requested. Passes its stored bytes with their offsets to `tap`.
@@ -221,15 +233,15 @@ impl Reader {
         tap: &mut dyn FnMut(u64, &[u8]),
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<Algorithm>> {
-        let file = self.file(tensor)?;
+        let file = self.file_of(tensor, component)?;
         let read = file.read(component, conversion, tap, emit);
         read.map_err(|e| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
     }
 
     fn cached_bytes(&self, at: usize, tensor: &Tensor, component: usize) -> Result<&[u8]> {
-        let file = self.file(tensor)?;
+        let part = tensor.components.get(component).ok_or_else(lost)?;
+        let file = self.file_of(tensor, part)?;
         let load = || {
-            let part = tensor.components.get(component).ok_or_else(lost)?;
             let slot = self.cached.get(at).and_then(|slots| slots.get(component)).ok_or_else(lost)?;
             let cached = match slot.get() {
                 Some(cached) => cached,

@@ -4,11 +4,14 @@ use super::Reader;
 use super::file::{FileBytes, TensorFile};
 #[cfg(native)]
 use super::folder::model_path;
+use super::quantized::{self, Grouped};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{DataFile, Manifest, Part, Tensor};
 use crate::loader::ModelMetadata;
 use crate::model::assembly::{Assembly, Opened};
 use crate::name_index::NameIndex;
+use crate::quantization::ModelConfig;
+use std::collections::HashSet;
 #[cfg(native)]
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -28,9 +31,19 @@ impl Reader {
     /// manifest is invalid. The bytes of tensors are not checked: see [`Reader::verify`].
     #[cfg(native)]
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+        Reader::open_with_config(path, None)
+    }
+
+    /// Like [`Reader::open`], with the `config.json` that states how tensors are quantized. Without it, the file of that
+    /// name beside the model is read if a tensor is ambiguous.
+    ///
+    /// # Errors
+    /// As for [`Reader::open`].
+    #[cfg(native)]
+    pub fn open_with_config(path: impl AsRef<Path>, config: Option<&ModelConfig>) -> Result<Reader> {
         let path = &*model_path(path.as_ref())?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        Reader::new(FileBytes::open(path)?, |part| FileBytes::open(&folder.join(&part.path)))
+        Reader::new(FileBytes::open(path)?, config, |part| FileBytes::open(&folder.join(&part.path)))
     }
 
     /// Like [`Reader::open`], but maps the files into memory: raw tensors are borrowed from the map without a copy.
@@ -48,7 +61,9 @@ impl Reader {
         let path = &*model_path(path.as_ref())?;
         let folder = path.parent().unwrap_or(Path::new(""));
         // SAFETY: the caller guarantees the requirement of `FileBytes::map` for all files of the model.
-        Reader::new(unsafe { FileBytes::map(path) }?, |part| unsafe { FileBytes::map(&folder.join(&part.path)) })
+        let open_part = |part: &Part| unsafe { FileBytes::map(&folder.join(&part.path)) };
+        // SAFETY: as above.
+        Reader::new(unsafe { FileBytes::map(path) }?, None, open_part)
     }
 
     /// Opens the first of `files` (name and content). The others are treated as files in the same folder.
@@ -64,13 +79,17 @@ impl Reader {
         let mut files = files.map(|(name, bytes)| FileBytes::in_memory(name, bytes));
         let first = files.next().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
         let mut others: Vec<_> = files.collect();
-        Reader::new(first, |part| match others.iter().position(|file| file.name == part.path) {
+        Reader::new(first, None, |part| match others.iter().position(|file| file.name == part.path) {
             Some(at) => Ok(others.swap_remove(at)),
             None => Err(Error::new(ErrorKind::NotFound, "this file of the model was not given").in_file(&part.path)),
         })
     }
 
-    fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
+    fn new(
+        first: FileBytes,
+        config: Option<&ModelConfig>,
+        mut open_part: impl FnMut(&Part) -> Result<FileBytes>,
+    ) -> Result<Reader> {
         let name = first.name.clone();
         #[cfg(native)]
         let mut manifest = None;
@@ -106,6 +125,7 @@ impl Reader {
         }
         let contents: Vec<_> = files.iter().map(|file| (file.bytes.name.as_str(), &file.index)).collect();
         assembly.check(&contents).map_err(|e| e.in_file(&name))?;
+        let Grouped { parts, config } = quantized::group(&mut files, config, &mut open_part)?;
         let mut reader = Reader {
             name,
             #[cfg(native)]
@@ -115,17 +135,23 @@ impl Reader {
             tensors: Vec::new(),
             names: NameIndex::new(0, &|_| ""),
             cached: Vec::new(),
+            listed: 0,
+            config,
         };
-        reader.join_tensors();
+        reader.join_tensors(parts);
         Ok(reader)
     }
 
-    /// Collects the tensors of all files.
-    fn join_tensors(&mut self) {
+    /// Collects the tensors of all files, and the parts of quantized ones that have other names.
+    fn join_tensors(&mut self, parts: Vec<Tensor>) {
         for (shard, file) in self.files.iter_mut().enumerate() {
             let tensors = std::mem::take(&mut file.index.tensors);
             self.tensors.extend(tensors.into_vec().into_iter().map(|tensor| Tensor { shard, ..tensor }));
         }
+        self.listed = self.tensors.len();
+        let quantized = self.tensors.iter().filter(|tensor| tensor.quantized().is_some());
+        let names: HashSet<String> = quantized.map(|tensor| tensor.name.clone()).collect();
+        self.tensors.extend(parts.into_iter().filter(|part| !names.contains(&part.name)));
         let name_at = &|at: usize| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str());
         self.names = NameIndex::new(self.tensors.len(), name_at);
         let slots = |tensor: &Tensor| tensor.components.iter().map(|_| OnceLock::new()).collect();

@@ -75,7 +75,8 @@ impl StoredFiles for Reader {
         component: &Component,
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<Algorithm>> {
-        Reader::read_component(self, tensor, component, None, &mut |at, bytes| tap(tensor.shard, at, bytes), emit)
+        let shard = tensor.shard_of(component);
+        Reader::read_component(self, tensor, component, None, &mut |at, bytes| tap(shard, at, bytes), emit)
     }
 
     fn read_stored(

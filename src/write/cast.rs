@@ -11,6 +11,9 @@ use crate::index::{Layout, Tensor};
 /// thousandth of a model, and lose the most accuracy. Quantized tensors of any shape are cast to floats. Matrices whose
 /// rows do not fill whole blocks are not cast to blocks: see [`why_not_cast`].
 pub fn target_dtype(tensor: &Tensor, wanted: &Dtype) -> Option<Dtype> {
+    if let Some(quantized) = tensor.quantized() {
+        return (is_float(wanted) && quantized.scheme.check().is_ok()).then(|| wanted.clone());
+    }
     let is_cast = is_wanted(tensor, wanted) && is_castable(tensor) && fills_blocks(tensor, wanted);
     is_cast.then(|| wanted.clone())
 }
@@ -23,6 +26,8 @@ pub enum NotCast {
     Rows,
     /// The tensor is quantized, and its dtype cannot be decoded.
     Dtype,
+    /// The tensor is quantized in several components, and ambiguous, or the dtype to write is not F32, F16 or BF16.
+    Layout,
     /// The tensor is quantized, and its rows may be padded to whole blocks, which its file does not state.
     Padding,
 }
@@ -30,6 +35,9 @@ pub enum NotCast {
 /// Returns why `tensor` is not cast to `wanted` although it is a matrix of floats or quantized; `None` if it is cast,
 /// or if tensors of its kind are never cast: integers, vectors of floats, and sparse tensors.
 pub fn why_not_cast(tensor: &Tensor, wanted: &Dtype) -> Option<NotCast> {
+    if tensor.quantized().is_some() {
+        return target_dtype(tensor, wanted).is_none().then_some(NotCast::Layout);
+    }
     if !is_wanted(tensor, wanted) {
         return None;
     }

@@ -106,7 +106,7 @@ impl<'a, F: StoredFiles + Input> Checked<'a, F> {
         bytes: Option<Vec<u8>>,
     ) -> Result<()> {
         if verified.is_none()
-            && let Some(noted) = self.unverified.borrow_mut().get_mut(tensor.shard)
+            && let Some(noted) = self.unverified.borrow_mut().get_mut(tensor.shard_of(component))
         {
             let Range { start, end } = component.range;
             *noted = Some(noted.take().map_or(start..end, |noted| noted.start.min(start)..noted.end.max(end)));
@@ -140,7 +140,7 @@ impl<F: StoredFiles + Input> Input for Checked<'_, F> {
         let component = tensor.components.iter().find(|component| *component.role == *role).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\"")).in_tensor(&tensor.name)
         })?;
-        self.fill_gap(tensor.shard, component)?;
+        self.fill_gap(tensor.shard_of(component), component)?;
         let mut reading = self.reading.try_borrow_mut().map_err(|_| {
             let what = "a component cannot be read while another one is being read";
             Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name)

@@ -76,12 +76,7 @@ fn target_tensors(
     if dtype.is_some() {
         check_views(input.tensors())?;
     }
-    for tensor in input.tensors() {
-        let dtype = dtype.filter(|_| !companion.is_some_and(|companion| companion.keeps_dtype(tensor)));
-        let tensor = match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
-            Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
-            None => tensor.clone(),
-        };
+    for tensor in in_dtypes(input, dtype, companion)? {
         match target.check(&tensor, losses) {
             Ok(()) => wanted.push(tensor),
             Err(_) if are_positions(input, &tensor)? => {
@@ -91,6 +86,27 @@ fn target_tensors(
         }
     }
     Ok(wanted)
+}
+
+/// The tensors of the input in the dtypes to write. A quantized tensor of several components that keeps its dtype is
+/// written as the tensors that its components are in the file.
+fn in_dtypes(input: &dyn Input, dtype: Option<&Dtype>, companion: Option<&dyn Companion>) -> Result<Vec<Tensor>> {
+    let mut tensors = Vec::with_capacity(input.tensors().len());
+    let mut has_parts = false;
+    for tensor in input.tensors() {
+        let dtype = dtype.filter(|_| !companion.is_some_and(|companion| companion.keeps_dtype(tensor)));
+        match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
+            Some(dtype) => tensors.push(in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?),
+            None => {
+                has_parts |= tensor.quantized().is_some();
+                tensors.extend(tensor.stored_parts());
+            }
+        }
+    }
+    if has_parts {
+        tensors.sort_by_key(|tensor| (tensor.shard, tensor.first_byte()));
+    }
+    Ok(tensors)
 }
 
 /// Checks that the length of the tensor is known. A tensor whose type of ggml is unknown ends where the next one
@@ -122,6 +138,12 @@ fn check_views(tensors: &[Tensor]) -> Result<()> {
 /// Returns the tensor with another dtype. The digests and the quantization of the source do not apply to the new bytes.
 pub(super) fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
     let decoded_length = dtype.byte_length(element_count(&tensor.shape)?)?;
+    if tensor.quantized().is_some() {
+        let start = tensor.first_byte();
+        let data = Component { decoded_length, ..Component::raw(dtype.clone(), start..start) };
+        let dense = Tensor::dense(tensor.name.clone(), dtype, tensor.shape.clone(), data);
+        return Ok(Tensor { shard: tensor.shard, ..dense });
+    }
     let cast = |component: &Component| Component {
         dtype: dtype.clone(),
         decoded_length,
@@ -160,6 +182,9 @@ fn not_cast(input: &dyn Input, dtype: &Dtype) -> Vec<String> {
         let (why, advice) = match reason {
             NotCast::Rows => ("their rows do not fill its blocks", "F16 and BF16 have no blocks"),
             NotCast::Dtype => ("this dtype cannot be decoded", "Convert them with the tool that wrote the model"),
+            NotCast::Layout => {
+                ("they are ambiguous, or it is not F32, F16 or BF16", "Convert them to F32 first, with `config.json`")
+            }
             NotCast::Padding => ("their rows may be padded", "Convert them with the tool that wrote the model"),
         };
         let noun = if count == 1 { "tensor" } else { "tensors" };

@@ -7,6 +7,7 @@ use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::output::target::TensorSource;
+use crate::pipeline::{Dequantization, LoadedComponent};
 use crate::progress::Progress;
 
 /// The bytes of a tensor to write, cast to another dtype if requested.
@@ -30,8 +31,34 @@ impl<'a> InputTensor<'a> {
     }
 }
 
+impl InputTensor<'_> {
+    /// Computes the values of a quantized tensor of several components, which are read first.
+    fn read_quantized(&mut self, wanted: &Component, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let InputTensor { input, tensor, progress, counted } = self;
+        let dequantization = Dequantization::of(tensor, None, Some(&wanted.dtype))?;
+        let mut components = Vec::with_capacity(tensor.components.len());
+        let mut position = 0;
+        for Component { role, dtype, .. } in &tensor.components {
+            let mut buffer = Vec::new();
+            input.read_pieces(tensor, role, &mut |bytes| {
+                check_cancelled(*progress)?;
+                buffer.extend_from_slice(bytes);
+                position += bytes.len() as u64;
+                progress.advanced(position.saturating_sub(*counted));
+                *counted = position.max(*counted);
+                Ok(())
+            })?;
+            components.push(LoadedComponent { role: role.clone(), dtype: dtype.clone(), buffer });
+        }
+        dequantization.decode(tensor, &components, take)
+    }
+}
+
 impl TensorSource for InputTensor<'_> {
     fn read_component(&mut self, wanted: &Component, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if self.tensor.quantized().is_some() {
+            return self.read_quantized(wanted, take);
+        }
         let InputTensor { input, tensor, progress, counted } = self;
         let mut components = tensor.components.iter();
         let stored = components.find(|component| component.role == wanted.role);

@@ -148,6 +148,8 @@ pub struct Sources<'a> {
     /// The model that is read.
     pub input: &'a dyn Input,
     tensors: HashMap<&'a str, &'a Tensor>,
+    /// The tensors that are parts of quantized ones.
+    parts: HashMap<String, Tensor>,
 }
 
 impl fmt::Debug for Sources<'_> {
@@ -159,15 +161,18 @@ impl fmt::Debug for Sources<'_> {
 impl<'a> Sources<'a> {
     /// The tensors of a model.
     pub fn of(input: &'a dyn Input) -> Self {
-        Sources { input, tensors: input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect() }
+        let quantized = input.tensors().iter().filter(|tensor| tensor.quantized().is_some());
+        let parts = quantized.flat_map(Tensor::stored_parts).map(|part| (part.name.clone(), part)).collect();
+        Sources { input, tensors: input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect(), parts }
     }
 
     /// The tensor that a tensor of the new files is made from.
     ///
     /// # Errors
     /// `INTERNAL` if the model does not have it.
-    pub fn get(&self, written: &Tensor) -> Result<&'a Tensor> {
+    pub fn get(&self, written: &Tensor) -> Result<&Tensor> {
         let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
-        self.tensors.get(&*written.name).copied().ok_or_else(missing)
+        let part = self.parts.get(&written.name).filter(|part| part.dtype == written.dtype);
+        part.or_else(|| self.tensors.get(&*written.name).copied()).ok_or_else(missing)
     }
 }

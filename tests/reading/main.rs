@@ -10,4 +10,5 @@ mod fuzz;
 mod metadata;
 mod parity;
 mod pool;
+mod quantized;
 mod safetensors_view;

@@ -26,7 +26,7 @@ fn encode<const N: usize>(floats: &[f32], out: &mut [u8], to_element: impl Fn(f3
 }
 
 /// The F16 nearest to `x`; ties to even.
-pub(super) fn to_f16(x: f32) -> u16 {
+pub(crate) fn to_f16(x: f32) -> u16 {
     let magnitude = x.to_bits() & 0x7fff_ffff;
     // Drops 13 bits. Adding just below half of their range, and one more if the last remaining bit is 1,
     // rounds correctly by its carry, which turns values above the largest number into infinity.
@@ -41,7 +41,7 @@ pub(super) fn to_f16(x: f32) -> u16 {
 }
 
 /// The BF16 nearest to `x`; ties to even.
-pub(super) fn to_bf16(x: f32) -> u16 {
+pub(crate) fn to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)); // as in `to_f16`
     let is_nan = bits & 0x7fff_ffff > INFINITY;

@@ -3,7 +3,7 @@
 //! All casts go through F32, which represents all values of shorter floats exactly. F64 is converted such that the
 //! result is rounded only once; see `dequantize::floats`.
 
-mod floats;
+pub(crate) mod floats;
 #[cfg(writes)]
 mod q4_0;
 #[cfg(writes)]
@@ -45,7 +45,7 @@ pub struct Cast {
 }
 
 /// Writes little-endian elements or blocks.
-type Encode = fn(&[f32], &mut [u8]);
+pub(crate) type Encode = fn(&[f32], &mut [u8]);
 
 /// Receives bytes.
 type Emit<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
@@ -300,7 +300,8 @@ fn not_converted(from: &Dtype, to: &Dtype) -> Error {
     error.advise("Load it without a conversion.")
 }
 
-fn encoder_of(dtype: &Dtype) -> Option<Encode> {
+/// How F32 are written as elements or blocks of a dtype; `None` if they are not converted to it.
+pub(crate) fn encoder_of(dtype: &Dtype) -> Option<Encode> {
     match dtype {
         Dtype::F32 => Some(floats::encode_f32),
         Dtype::F16 => Some(floats::encode_f16),

@@ -131,10 +131,11 @@ impl<S: ModelSource> Batch<S> {
             let PlannedTensor { tensor, rows, .. } = &assembly.planned;
             for (component, part) in tensor.components.iter().enumerate() {
                 let range = extent(part, rows.as_deref()).stored;
-                let pages = self.pages(part, rows.as_deref()).and_then(|table| known_pages(tensor.shard, table));
+                let pages =
+                    self.pages(part, rows.as_deref()).and_then(|table| known_pages(tensor.shard_of(part), table));
                 let read_range = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
                 let target = Target { slot, component };
-                wanted.push(WantedRange { shard: tensor.shard, range, read_range, target });
+                wanted.push(WantedRange { shard: tensor.shard_of(part), range, read_range, target });
             }
         }
         // In files of unknown length, lengths are unchecked: their sum must not overflow.

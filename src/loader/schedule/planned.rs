@@ -19,7 +19,8 @@ pub(crate) struct PlannedTensor<B> {
     pub(crate) into: Option<B>,
     /// The conversion of the elements, if there is one. Only tensors of one component are converted.
     pub(crate) conversion: Option<Box<Conversion>>,
-    /// The expansion to a dense tensor, if the tensor is sparse and a dense one is requested.
+    /// The expansion to a dense tensor, if the tensor is sparse and a dense one is requested, or if it is quantized in
+    /// several components and floats are requested.
     pub(crate) expansion: Option<Box<Expansion>>,
 }
 
@@ -35,7 +36,8 @@ pub(crate) struct Form<'a> {
 impl<B> PlannedTensor<B> {
     /// Plans to load a tensor, or rows of it, in a form.
     pub(crate) fn new(tensor: Arc<Tensor>, rows: Option<Rows>, into: Option<B>, form: Form<'_>) -> Result<Self> {
-        let expansion = if form.is_dense { Expansion::of(&tensor, form.dtype)?.map(Box::new) } else { None };
+        let is_expanded = form.is_dense || form.dtype.is_some() && tensor.quantized().is_some();
+        let expansion = if is_expanded { Expansion::of(&tensor, form.dtype)?.map(Box::new) } else { None };
         let shape = rows.as_ref().map_or(&tensor.shape, |rows| &rows.shape);
         let conversion = form.dtype.filter(|_| expansion.is_none()).map(|to| Conversion::of(&tensor, shape, to));
         let conversion = conversion.transpose()?.flatten();
@@ -55,10 +57,10 @@ pub(crate) fn check_into<B: Buffer>(planned: &PlannedTensor<B>) -> Result<()> {
     }
     let own = tensor.components.first().map_or(&tensor.dtype, |component| &component.dtype);
     let dtype = conversion.as_ref().map(|conversion| &conversion.to);
-    let dtype = dtype.or_else(|| expansion.as_ref().map(|expansion| &expansion.dtype)).unwrap_or(own);
+    let dtype = dtype.or_else(|| expansion.as_ref().map(|expansion| expansion.dtype())).unwrap_or(own);
     into.check_elements(dtype).map_err(|e| e.in_tensor(&tensor.name))?;
     let converted = conversion.as_ref().map(|conversion| conversion.byte_length());
-    let converted = converted.or_else(|| expansion.as_ref().map(|expansion| expansion.byte_length));
+    let converted = converted.or_else(|| expansion.as_ref().map(|expansion| expansion.byte_length()));
     let stored = || rows.as_ref().map(|rows| rows.bytes.end - rows.bytes.start).or_else(|| tensor.byte_length());
     let needed = converted.or_else(stored);
     match needed {

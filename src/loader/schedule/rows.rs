@@ -54,14 +54,10 @@ impl Rows {
 /// bytes or blocks.
 pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, to: Option<&Dtype>) -> Result<Rows> {
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
-    let Some((&row_count, row_shape)) = tensor.shape.split_first() else {
-        return refuse("a scalar has no rows".to_owned());
-    };
-    if rows.start > rows.end || rows.end > row_count {
-        return refuse(format!(
-            "rows {} to {} are out of range: the tensor has {row_count} rows",
-            rows.start, rows.end
-        ));
+    let shape = shape_of_rows(tensor, &rows)?;
+    let (row_count, row_shape) = tensor.shape.split_first().map_or((0, &[][..]), |(count, shape)| (*count, shape));
+    if tensor.quantized().is_some() {
+        return refuse("rows of a quantized tensor of several components can be read only as floats".to_owned());
     }
     let (Layout::Dense, [component]) = (&tensor.layout, tensor.components.as_slice()) else {
         return refuse(format!("rows can be read from dense tensors only; the layout is {}", tensor.layout.name()));
@@ -80,15 +76,27 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, to: Option<&Dtype>) -> 
     if byte_length.is_none() || component.decoded_length.is_some_and(|length| Some(length) != byte_length) {
         return refuse(format!("its length is not {row_count} rows of {row_bytes} bytes"));
     }
-    let mut shape = tensor.shape.clone();
-    if let Some(first) = shape.first_mut() {
-        *first = rows.end - rows.start;
-    }
     if scale_bytes > 0 {
         let skipped = rows.start.saturating_mul(row_elements?);
         return Ok(Rows { shape, bytes: 0..scale_bytes + rows.end * row_bytes, skipped, span: None });
     }
     Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, skipped: 0, span: None })
+}
+
+/// The shape of rows of a tensor.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a scalar, and for rows out of range.
+pub(crate) fn shape_of_rows(tensor: &Tensor, rows: &Range<u64>) -> Result<Vec<u64>> {
+    let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
+    let mut shape = tensor.shape.clone();
+    let Some(row_count) = shape.first_mut() else { return refuse("a scalar has no rows".to_owned()) };
+    if rows.start > rows.end || rows.end > *row_count {
+        let Range { start, end } = rows;
+        return refuse(format!("rows {start} to {end} are out of range: the tensor has {row_count} rows"));
+    }
+    *row_count = rows.end - rows.start;
+    Ok(shape)
 }
 
 /// The page digests that verify these rows of a component's tensor, or all of it.

@@ -74,9 +74,9 @@ impl<S: ModelSource> Batch<S> {
         let planned_tensors = self.planned_tensors.borrow();
         let tensor = planned_tensors.get(slot).map(|assembly| &assembly.planned.tensor);
         if let (Some(whole), Some(tensor)) = (&self.call.whole, tensor)
-            && tensor.components.get(component).is_some_and(|component| !component.range.is_empty())
+            && let Some(component) = tensor.components.get(component).filter(|part| !part.range.is_empty())
         {
-            whole.add_component(tensor.shard, verified);
+            whole.add_component(tensor.shard_of(component), verified);
         }
     }
 }

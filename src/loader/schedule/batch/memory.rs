@@ -28,7 +28,8 @@ impl<S: ModelSource> Batch<S> {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let stored = || rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
                 let bytes = conversion.as_ref().map_or_else(stored, |conversion| conversion.byte_length());
-                let dense = expansion.as_ref().filter(|_| into.is_none()).map_or(0, |expansion| expansion.byte_length);
+                let dense =
+                    expansion.as_ref().filter(|_| into.is_none()).map_or(0, |expansion| expansion.byte_length());
                 let bytes = bytes.saturating_add(dense);
                 // Compressed bytes that wait for a worker count too.
                 let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());

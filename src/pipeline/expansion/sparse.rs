@@ -1,12 +1,12 @@
 //! Expands sparse tensors to dense ones: the elements of `values` are written to their positions among zeros.
 
-use super::LoadedComponent;
 use crate::buffer::Buffer;
 use crate::codec::cast::{Cast, converted_dtype};
 use crate::dtype::{Block, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::sparse::index_bytes;
 use crate::index::{Layout, Tensor};
+use crate::pipeline::LoadedComponent;
 use std::ops::Range;
 
 /// The number of values that are placed at a time.
@@ -18,7 +18,7 @@ const WINDOW_BYTES: u64 = 4 << 10;
 
 /// How a sparse tensor becomes a dense one.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Expansion {
+pub(crate) struct SparseExpansion {
     /// The dtype of the dense elements.
     pub(crate) dtype: Dtype,
     /// The size of the dense tensor in bytes.
@@ -26,16 +26,13 @@ pub(crate) struct Expansion {
     element_bytes: usize,
 }
 
-impl Expansion {
-    /// The expansion of a tensor to elements of the dtype `to`, or of its own dtype; `None` for a dense tensor.
+impl SparseExpansion {
+    /// The expansion of a sparse tensor to elements of the dtype `to`, or of its own dtype.
     ///
     /// # Errors
     /// `UNSUPPORTED` for another layout, or for values that cannot be converted; `FORMAT` if the shape has more than
     /// 2^64 bytes.
-    pub(crate) fn of(tensor: &Tensor, to: Option<&Dtype>) -> Result<Option<Expansion>> {
-        if tensor.layout == Layout::Dense {
-            return Ok(None);
-        }
+    pub(super) fn of(tensor: &Tensor, to: Option<&Dtype>) -> Result<SparseExpansion> {
         let unsupported = |what: String| {
             let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name);
             error.advise("Load its components as they are stored.")
@@ -53,41 +50,20 @@ impl Expansion {
         };
         let length = element_count(&tensor.shape).and_then(|elements| dtype.byte_length(elements));
         let byte_length = length.map_err(|e| e.in_tensor(&tensor.name))?.unwrap_or(u64::MAX);
-        Ok(Some(Expansion { dtype: dtype.clone(), byte_length, element_bytes: bytes as usize }))
-    }
-
-    /// Checks that the dense tensor is not larger than `max_bytes`: a file of a few bytes can state any shape.
-    ///
-    /// # Errors
-    /// `LIMIT`.
-    pub(crate) fn check_size(&self, tensor: &Tensor, max_bytes: u64) -> Result<()> {
-        if self.byte_length <= max_bytes {
-            return Ok(());
-        }
-        let what = format!("as a dense tensor it has {} bytes, but the limit is {max_bytes}", self.byte_length);
-        let error = Error::new(ErrorKind::Limit, what).in_tensor(&tensor.name);
-        Err(error
-            .advise("Raise the limit (`maxMemory`, `max_memory_bytes`), or load its components as they are stored."))
+        Ok(SparseExpansion { dtype: dtype.clone(), byte_length, element_bytes: bytes as usize })
     }
 
     /// Writes the values to their positions in a new buffer, or in `into`, which has the length of the dense tensor.
-    /// The indices were checked: see [`check_indices`](super::check_indices). Returns the component `data` of the dense
-    /// tensor.
+    /// The indices were checked: see [`check_indices`](crate::pipeline::check_indices).
     ///
     /// # Errors
-    /// `UNSUPPORTED` if two values have the same position, because readers differ in what they mean; `LIMIT` if there
-    /// is not enough memory.
-    pub(crate) fn expand<B: Buffer>(
+    /// `UNSUPPORTED` if two values have the same position; `LIMIT` if there is not enough memory.
+    pub(super) fn placed<B: Buffer>(
         &self,
         tensor: &Tensor,
         components: &[LoadedComponent<B>],
         into: Option<B>,
-    ) -> Result<LoadedComponent<B>> {
-        let buffer = self.placed(tensor, components, into).map_err(|e| e.in_tensor(&tensor.name))?;
-        Ok(LoadedComponent { role: "data".into(), dtype: self.dtype.clone(), buffer })
-    }
-
-    fn placed<B: Buffer>(&self, tensor: &Tensor, components: &[LoadedComponent<B>], into: Option<B>) -> Result<B> {
+    ) -> Result<B> {
         let values = with_role(components, "values")?;
         let value_bytes = values.dtype.block().map_or(1, |block| block.bytes);
         let count = values.buffer.byte_length() / value_bytes;
@@ -200,8 +176,8 @@ struct DenseWriter<B> {
 }
 
 impl<B: Buffer> DenseWriter<B> {
-    fn new(expansion: &Expansion, into: Option<B>) -> Result<Self> {
-        let Expansion { byte_length, element_bytes, .. } = *expansion;
+    fn new(expansion: &SparseExpansion, into: Option<B>) -> Result<Self> {
+        let SparseExpansion { byte_length, element_bytes, .. } = *expansion;
         let dense = match into {
             None => B::allocate(byte_length)?,
             Some(mut dense) => {

@@ -1,0 +1,98 @@
+//! Quantized tensors whose codes, scales and zero points are tensors of their own in the file.
+
+use super::{Component, Layout, Tensor};
+use crate::dtype::Dtype;
+use crate::error::Result;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How the components of a quantized tensor make up its values. `quantization` creates it.
+#[derive(Clone)]
+pub struct Quantized {
+    /// The tensors of the file that are the components, in the same order.
+    pub(crate) parts: Vec<PartTensor>,
+    pub(crate) scheme: Arc<dyn Scheme>,
+}
+
+/// A tensor of the file that is a component of a quantized tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PartTensor {
+    pub(crate) name: String,
+    pub(crate) shape: Vec<u64>,
+}
+
+/// How codes become floats. The tensor is a matrix: its last dimension has the columns, all others together the rows.
+/// The order of the components is that of [`Quantized::parts`].
+pub(crate) trait Scheme: fmt::Debug + Send + Sync {
+    /// Checks that the values can be computed.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` if the file leaves open what the codes mean; the error states what to specify.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The bytes of each component that these rows need.
+    fn needs(&self, rows: &Range<u64>) -> Vec<Bytes>;
+
+    /// Computes the values of rows from these bytes, in row-major order, as they are rounded before they are converted
+    /// to the dtype `to`. Reads zeros where bytes are missing.
+    fn decode(&self, rows: &Range<u64>, parts: &[&[u8]], to: &Dtype, out: &mut [f32]);
+}
+
+/// Bytes of a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bytes {
+    /// A range.
+    Range(Range<u64>),
+    /// The same `columns` of each of `count` rows of `row_bytes` bytes, one row after another.
+    Columns { columns: Range<u64>, row_bytes: u64, count: u64 },
+}
+
+impl Bytes {
+    /// The range of the component that contains the bytes.
+    pub(crate) fn bounds(&self) -> Range<u64> {
+        match self {
+            Bytes::Range(range) => range.clone(),
+            Bytes::Columns { row_bytes, count, .. } => 0..row_bytes.saturating_mul(*count),
+        }
+    }
+}
+
+impl Tensor {
+    /// How the values of a quantized tensor of several components are computed; `None` for any other tensor.
+    pub(crate) fn quantized(&self) -> Option<&Quantized> {
+        match &self.layout {
+            Layout::Quantized(quantized) => Some(quantized),
+            _ => None,
+        }
+    }
+
+    /// The tensors of the file that are the components of a quantized tensor, each as a dense tensor. Any other tensor
+    /// is its only part.
+    pub(crate) fn stored_parts(&self) -> Vec<Tensor> {
+        let Some(quantized) = self.quantized() else { return vec![self.clone()] };
+        let dense = |(part, component): (&PartTensor, &Component)| {
+            let data = Component { role: super::DATA.into(), shard: None, ..component.clone() };
+            let part = Tensor::dense(part.name.clone(), data.dtype.clone(), part.shape.clone(), data);
+            Tensor { shard: self.shard_of(component), ..part }
+        };
+        quantized.parts.iter().zip(&self.components).map(dense).collect()
+    }
+}
+
+impl fmt::Debug for Quantized {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quantized").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+/// The scheme follows from the parts and the tensor's attributes.
+impl PartialEq for Quantized {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts == other.parts
+    }
+}
+
+impl Eq for Quantized {}

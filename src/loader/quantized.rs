@@ -1,0 +1,124 @@
+//! Groups the parts of quantized tensors when the index is read. The code is deferred in the npm package.
+
+use crate::error::{ErrorKind, Result};
+use crate::index::{ComponentDigest, DigestedBytes, Index, Part, Tensor, Tensors};
+use crate::loader::Loader;
+use crate::loader::shard::OpenShard;
+use crate::loader::transfer::file::ModelFile;
+use crate::plan::{self, WantedRange};
+use crate::quantization::{self, Contents, GroupedFile, ModelConfig};
+use crate::source::{Buffer, ModelSource};
+use futures::future::{FutureExt, LocalBoxFuture};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+impl<S: ModelSource> Loader<S> {
+    /// The files of the model with one tensor for each group of parts. Reads the heads of all files, because the parts
+    /// of a tensor may be in different ones.
+    #[inline(never)]
+    pub(super) fn group_quantized(&self) -> LocalBoxFuture<'_, Result<Vec<Rc<OpenShard>>>> {
+        let group = async move {
+            let opened = self.read_shards().await?;
+            let indexes: Vec<Index> = opened.iter().map(|open| open.index.clone()).collect();
+            let contents = self.read_contents(&indexes).await?;
+            let given = self.options.config.as_ref();
+            let mut grouping = quantization::group(&indexes, given, &contents);
+            let mut warning = None;
+            if grouping.is_ambiguous && given.is_none() {
+                match self.read_config().await {
+                    Ok(Some(config)) => grouping = quantization::group(&indexes, Some(&config), &contents),
+                    Ok(None) => {}
+                    Err(error) => warning = Some(format!("{} cannot be read: {error}", ModelConfig::FILE_NAME)),
+                }
+            }
+            let mut files = Vec::with_capacity(opened.len());
+            for (shard, (GroupedFile { mut index, parts }, open)) in grouping.files.into_iter().zip(opened).enumerate()
+            {
+                self.pin_parts(&mut index);
+                index.warnings.extend(warning.take());
+                let parts = parts.into_iter().map(|part| Tensor { shard, ..part }).collect();
+                files.push(Rc::new(OpenShard { index, shadowed: open.shadowed.clone(), parts }));
+            }
+            Ok(files)
+        };
+        group.boxed_local()
+    }
+
+    /// Reads the small tensors that state how others are quantized, several with one request if they are close.
+    async fn read_contents(&self, indexes: &[Index]) -> Result<Contents> {
+        let wanted = quantization::contents_to_read(indexes).into_iter();
+        let wanted =
+            wanted.map(|(target, shard, range)| WantedRange { shard, read_range: range.clone(), range, target });
+        let runs = plan::merge_ranges(wanted.collect(), |_| self.options.coalesce_gap_bytes);
+        let read = |run: plan::Run<String>| async move {
+            let mut contents = Contents::new();
+            let Some(shard) = self.shards.get(run.shard) else { return Ok(contents) };
+            let place = |error| shard.file.reject_if_corrupt(error);
+            let bytes = read_range(&shard.file, run.range.clone()).await.map_err(place)?;
+            for WantedRange { target, range, .. } in run.wanted {
+                let at = |offset: u64| (offset - run.range.start) as usize;
+                let content = bytes.get(at(range.start)..at(range.end)).unwrap_or_default();
+                contents.insert(target, content.to_vec());
+            }
+            Ok::<_, crate::error::Error>(contents)
+        };
+        let reads = stream::iter(runs).map(read).buffered(self.options.concurrency);
+        let all: Vec<Contents> = reads.try_collect().await?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// The `config.json` beside the model; `None` if there is none.
+    async fn read_config(&self) -> Result<Option<ModelConfig>> {
+        let Some(shard) = self.shards.first() else { return Ok(None) };
+        let part = Part { path: ModelConfig::FILE_NAME.to_owned(), ..Part::default() };
+        let read = async {
+            let file = Rc::new(shard.file.part(&part)?);
+            file.parse_with(|window| Ok(window.get_all(ModelConfig::MAX_BYTES)?.to_vec())).await
+        };
+        match read.await {
+            Ok(json) => ModelConfig::from_json(&json).map(Some),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Compares the parts of quantized tensors with the digests that the caller pinned for them.
+    fn pin_parts(&self, index: &mut Index) {
+        if self.pinned.is_empty() {
+            return;
+        }
+        let pinned = |tensor: &Tensor| {
+            let mut tensor = tensor.clone();
+            for (part, component) in tensor.quantized()?.parts.clone().iter().zip(&mut tensor.components) {
+                let digest = self.pinned.get(&part.name);
+                let digest = digest.map(|digest| ComponentDigest { digest: *digest, over: DigestedBytes::Decoded });
+                component.digest = digest.or(component.digest);
+            }
+            Some(tensor)
+        };
+        let tensors: Tensors = std::mem::take(&mut index.tensors);
+        let mut with_digests = Vec::with_capacity(tensors.len());
+        for tensor in tensors.iter() {
+            with_digests.push(pinned(&tensor).unwrap_or_else(|| Arc::unwrap_or_clone(tensor)));
+        }
+        index.tensors = Tensors::from(with_digests);
+        index.tensors.index_names();
+    }
+}
+
+/// Reads a short range of a file.
+async fn read_range<S: ModelSource>(file: &Rc<ModelFile<S>>, range: Range<u64>) -> Result<Vec<u8>> {
+    let mut reader = file.start(range.clone(), Rc::new(Cell::new(range.end)));
+    let mut bytes = Vec::new();
+    while reader.position < range.end {
+        let Some(chunk) = reader.chunk(range.end - reader.position).await? else { break };
+        chunk.buffer.inspect(0..chunk.length, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })?;
+    }
+    Ok(bytes)
+}

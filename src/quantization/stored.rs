@@ -1,0 +1,91 @@
+//! The tensors of a file, as the methods look them up.
+
+use super::config::ModelConfig;
+use super::group::Contents;
+use crate::dtype::{Dtype, element_count};
+use crate::index::{Entry, Index};
+use std::ops::Range;
+
+/// The files of a model, and what is known beside their indexes.
+#[derive(Clone, Copy)]
+pub(super) struct Stored<'a> {
+    pub(super) files: &'a [Index],
+    pub(super) config: Option<&'a ModelConfig>,
+    pub(super) contents: &'a Contents,
+}
+
+/// Where a tensor is: the number of the file, and its position in the index of the file.
+pub(super) type Position = (usize, usize);
+
+/// A tensor of a file.
+#[derive(Debug, Clone)]
+pub(super) struct Part<'a> {
+    pub(super) name: &'a str,
+    pub(super) dtype: &'a Dtype,
+    pub(super) shape: &'a [u64],
+    pub(super) range: Range<u64>,
+    pub(super) at: Position,
+}
+
+impl<'a> Stored<'a> {
+    /// The tensor of that name.
+    pub(super) fn get(&self, name: &str) -> Option<Part<'a>> {
+        self.at(self.position(name)?)
+    }
+
+    /// Where the tensor of that name is.
+    pub(super) fn position(&self, name: &str) -> Option<Position> {
+        let find = |(file, index): (usize, &Index)| Some((file, index.tensors.position(name)?));
+        self.files.iter().enumerate().find_map(find)
+    }
+
+    /// The positions of all tensors.
+    pub(super) fn positions(&self) -> impl Iterator<Item = Position> + use<'a> {
+        let files = self.files.iter().enumerate();
+        files.flat_map(|(file, index)| (0..index.tensors.len()).map(move |at| (file, at)))
+    }
+
+    /// The tensor at a position, if it is dense, with raw bytes.
+    pub(super) fn at(&self, at: Position) -> Option<Part<'a>> {
+        match self.files.get(at.0)?.tensors.entry(at.1)? {
+            Entry::Raw(raw) => Some(Part { name: raw.name, dtype: raw.dtype, shape: raw.shape, range: raw.range, at }),
+            Entry::Other(_) => None,
+        }
+    }
+
+    /// The bytes of a small tensor that [`super::contents_to_read`] listed.
+    pub(super) fn content(&self, name: &str) -> Option<&'a [u8]> {
+        self.contents.get(name).map(Vec::as_slice)
+    }
+
+    /// The integers of a small tensor of I64, I32 or U8.
+    pub(super) fn integers(&self, name: &str) -> Option<Vec<i64>> {
+        let (part, bytes) = (self.get(name)?, self.content(name)?);
+        Some(match part.dtype {
+            Dtype::I64 => bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect(),
+            Dtype::I32 => bytes.as_chunks().0.iter().map(|bytes| i64::from(i32::from_le_bytes(*bytes))).collect(),
+            Dtype::U8 => bytes.iter().map(|byte| i64::from(*byte)).collect(),
+            _ => return None,
+        })
+    }
+}
+
+impl Part<'_> {
+    pub(super) fn is(&self, dtypes: &[Dtype]) -> bool {
+        dtypes.contains(self.dtype)
+    }
+
+    /// The number of rows and columns of the tensor as a matrix, whose columns are the last dimension.
+    pub(super) fn matrix(&self) -> Option<[u64; 2]> {
+        let (columns, leading) = self.shape.split_last()?;
+        Some([element_count(leading).ok()?, *columns])
+    }
+
+    pub(super) fn byte_length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    pub(super) fn elements(&self) -> u64 {
+        element_count(self.shape).unwrap_or(u64::MAX)
+    }
+}

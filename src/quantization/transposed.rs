@@ -1,0 +1,157 @@
+//! The layouts of GPTQ and AWQ: matrices with the columns of the tensor as rows, packed in words of 32 bits.
+
+use super::numbers::{read_scales, round, scale_bytes, words};
+use crate::dtype::Dtype;
+use crate::index::{Bytes, Scheme};
+use std::ops::Range;
+
+/// Component 0 has the codes, component 1 the zero points, component 2 the scales, and component 3, if there is one,
+/// the group of each column.
+#[derive(Debug, Clone)]
+pub(super) struct Transposed {
+    pub(super) rows: u64,
+    pub(super) columns: u64,
+    pub(super) bits: u32,
+    pub(super) packing: Packing,
+    /// What is added to each word of zero points, modulo 2^32.
+    pub(super) zero_addend: u32,
+    pub(super) groups: u64,
+    /// The number of columns of a group, if no component has the groups.
+    pub(super) group_size: Option<u64>,
+    pub(super) scales: Dtype,
+}
+
+/// Which codes a word has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// Those of consecutive columns of one row, the first in the lowest bits.
+    Columns,
+    /// Those of 8 consecutive rows of one column, in the order of [`AWQ_SHIFTS`].
+    Rows,
+}
+
+/// Where a word of AWQ has the code of each of its rows.
+const AWQ_SHIFTS: [u32; 8] = [0, 16, 4, 20, 8, 24, 12, 28];
+
+/// Zero points of GPTQ are in this order, too.
+fn shift_of(packing: Packing, bits: u32, row: u64) -> u32 {
+    match packing {
+        Packing::Columns => (row % u64::from(32 / bits)) as u32 * bits,
+        Packing::Rows => AWQ_SHIFTS.get((row % 8) as usize).copied().unwrap_or_default(),
+    }
+}
+
+impl Transposed {
+    fn per_word(&self) -> u64 {
+        u64::from(32 / self.bits)
+    }
+
+    /// The words of a stored row that the rows of the tensor need.
+    fn word_columns(&self, rows: &Range<u64>) -> Range<u64> {
+        rows.start / self.per_word()..rows.end.div_ceil(self.per_word())
+    }
+
+    /// Reads the scales and zero points of the rows: for each group those of all rows.
+    fn read_groups(&self, rows: &Range<u64>, zeros: &[u8], scales: &[u8]) -> (Vec<f32>, Vec<i32>) {
+        let (count, groups) = ((rows.end - rows.start) as usize, self.groups as usize);
+        let mut all_scales = vec![0.0; groups * count];
+        read_scales(&self.scales, scales, &mut all_scales);
+        let zero_words: Vec<_> = words(zeros).map(|word| word.wrapping_add(self.zero_addend)).collect();
+        let columns = self.word_columns(rows);
+        let row_words = (columns.end - columns.start) as usize;
+        let mask = u32::MAX >> (32 - self.bits);
+        let mut all_zeros = Vec::with_capacity(groups * count);
+        for group in 0..groups {
+            for row in rows.clone() {
+                let at = group * row_words + (row / self.per_word() - columns.start) as usize;
+                let word = zero_words.get(at).copied().unwrap_or_default();
+                all_zeros.push((word >> shift_of(self.packing, self.bits, row) & mask) as i32);
+            }
+        }
+        (all_scales, all_zeros)
+    }
+
+    /// Calls `set` with the row, column and code of each element.
+    fn codes(&self, rows: &Range<u64>, codes: &[u8], mut set: impl FnMut(usize, usize, i32)) {
+        let mask = u32::MAX >> (32 - self.bits);
+        let count = (rows.end - rows.start) as usize;
+        let mut codes = words(codes);
+        match self.packing {
+            Packing::Columns => {
+                let per_word = self.per_word() as usize;
+                for first in (0..self.columns as usize).step_by(per_word) {
+                    for (row, word) in (0..count).zip(codes.by_ref()) {
+                        for at in 0..per_word {
+                            set(row, first + at, (word >> (at as u32 * self.bits) & mask) as i32);
+                        }
+                    }
+                }
+            }
+            Packing::Rows => {
+                let words = self.word_columns(rows);
+                for column in 0..self.columns as usize {
+                    for (word_column, word) in words.clone().zip(codes.by_ref()) {
+                        for (row, shift) in (word_column * 8..).zip(AWQ_SHIFTS) {
+                            if rows.contains(&row) {
+                                set((row - rows.start) as usize, column, (word >> shift & mask) as i32);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Scheme for Transposed {
+    fn needs(&self, rows: &Range<u64>) -> Vec<Bytes> {
+        let of_words = self.word_columns(rows);
+        let of_words = of_words.start * 4..of_words.end * 4;
+        let scale = scale_bytes(&self.scales).unwrap_or(2);
+        let per_word = self.per_word();
+        let zeros = Bytes::Columns {
+            columns: of_words.clone(),
+            row_bytes: self.rows.div_ceil(per_word) * 4,
+            count: self.groups,
+        };
+        let codes = match self.packing {
+            Packing::Columns => Bytes::Columns {
+                columns: rows.start * 4..rows.end * 4,
+                row_bytes: self.rows * 4,
+                count: self.columns / per_word,
+            },
+            Packing::Rows => {
+                Bytes::Columns { columns: of_words, row_bytes: self.rows / per_word * 4, count: self.columns }
+            }
+        };
+        let scales = Bytes::Columns {
+            columns: rows.start * scale..rows.end * scale,
+            row_bytes: self.rows * scale,
+            count: self.groups,
+        };
+        let mut needs = vec![codes, zeros, scales];
+        if self.group_size.is_none() {
+            needs.push(Bytes::Range(0..self.columns * 4));
+        }
+        needs
+    }
+
+    fn decode(&self, rows: &Range<u64>, parts: &[&[u8]], _to: &Dtype, out: &mut [f32]) {
+        let part = |at: usize| parts.get(at).copied().unwrap_or_default();
+        let (count, columns) = ((rows.end - rows.start) as usize, self.columns as usize);
+        let (scales, zeros) = self.read_groups(rows, part(1), part(2));
+        let group_starts: Vec<usize> = match self.group_size {
+            Some(size) => (0..self.columns).map(|column| (column / size.max(1)) as usize * count).collect(),
+            None => words(part(3)).map(|group| (group as usize).saturating_mul(count)).collect(),
+        };
+        self.codes(rows, part(0), |row, column, code| {
+            let group = group_starts.get(column).map(|start| start.saturating_add(row));
+            let scale = group.and_then(|group| scales.get(group)).copied().unwrap_or_default();
+            let zero = group.and_then(|group| zeros.get(group)).copied().unwrap_or_default();
+            if let Some(x) = out.get_mut(row * columns + column) {
+                *x = scale * (code - zero) as f32;
+            }
+        });
+        round(out, &self.scales);
+    }
+}

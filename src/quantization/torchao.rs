@@ -38,7 +38,8 @@ pub(super) fn detect(stored: &Stored<'_>, base: &str) -> Option<Group> {
         Some(_) => return None,
         None => Offset::None,
     };
-    let dtype = match data.get("dtype").and_then(Value::as_str) {
+    let stated = data.get("dtype");
+    let dtype = match stated.and_then(|stated| stated.as_str().or_else(|| stated.get("_data")?.as_str())) {
         Some("torch.bfloat16" | "bfloat16") => Dtype::BF16,
         Some("torch.float16" | "float16") => Dtype::F16,
         _ => Dtype::F32,

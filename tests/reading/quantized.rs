@@ -88,7 +88,7 @@ fn values_are_those_of_the_packages() {
         }
     }
     println!("{compared} tensors compared");
-    assert!(compared > 300);
+    assert!(compared > 260);
 }
 
 #[test]

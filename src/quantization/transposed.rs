@@ -52,7 +52,7 @@ impl Transposed {
     }
 
     /// Reads the scales and zero points of the rows: for each group those of all rows.
-    fn read_groups(&self, rows: &Range<u64>, zeros: &[u8], scales: &[u8]) -> (Vec<f32>, Vec<i32>) {
+    fn read_groups(&self, rows: &Range<u64>, zeros: &[u8], scales: &[u8]) -> (Vec<f32>, Vec<f32>) {
         let (count, groups) = ((rows.end - rows.start) as usize, self.groups as usize);
         let mut all_scales = vec![0.0; groups * count];
         read_scales(&self.scales, scales, &mut all_scales);
@@ -65,41 +65,52 @@ impl Transposed {
             for row in rows.clone() {
                 let at = group * row_words + (row / self.per_word() - columns.start) as usize;
                 let word = zero_words.get(at).copied().unwrap_or_default();
-                all_zeros.push((word >> shift_of(self.packing, self.bits, row) & mask) as i32);
+                all_zeros.push((word >> shift_of(self.packing, self.bits, row) & mask) as u8 as f32);
             }
         }
         (all_scales, all_zeros)
     }
 
-    /// Calls `set` with the row, column and code of each element.
-    fn codes(&self, rows: &Range<u64>, codes: &[u8], mut set: impl FnMut(usize, usize, i32)) {
-        let mask = u32::MAX >> (32 - self.bits);
-        let count = (rows.end - rows.start) as usize;
-        let mut codes = words(codes);
+    /// Reads the codes of a row. `row` is its number among the rows that are decoded together.
+    fn codes(&self, rows: &Range<u64>, row: usize, codes: &[u8], out: &mut [f32]) {
+        let (words, mask) = (codes.as_chunks::<4>().0, u32::MAX >> (32 - self.bits));
         match self.packing {
             Packing::Columns => {
-                let per_word = self.per_word() as usize;
-                for first in (0..self.columns as usize).step_by(per_word) {
-                    for (row, word) in (0..count).zip(codes.by_ref()) {
-                        for at in 0..per_word {
-                            set(row, first + at, (word >> (at as u32 * self.bits) & mask) as i32);
-                        }
+                let stored = words.iter().skip(row).step_by((rows.end - rows.start) as usize);
+                for (values, word) in out.chunks_mut(self.per_word() as usize).zip(stored) {
+                    let word = u32::from_le_bytes(*word);
+                    for (at, x) in values.iter_mut().enumerate() {
+                        *x = (word >> (at as u32 * self.bits) & mask) as u8 as f32;
                     }
                 }
             }
             Packing::Rows => {
-                let words = self.word_columns(rows);
-                for column in 0..self.columns as usize {
-                    for (word_column, word) in words.clone().zip(codes.by_ref()) {
-                        for (row, shift) in (word_column * 8..).zip(AWQ_SHIFTS) {
-                            if rows.contains(&row) {
-                                set((row - rows.start) as usize, column, (word >> shift & mask) as i32);
-                            }
-                        }
-                    }
-                }
+                let (columns, row) = (self.word_columns(rows), rows.start + row as u64);
+                let first = (row / self.per_word() - columns.start) as usize;
+                let shift = shift_of(self.packing, self.bits, row);
+                let stored = words.iter().skip(first).step_by((columns.end - columns.start) as usize);
+                out.iter_mut().zip(stored).for_each(|(x, word)| {
+                    *x = (u32::from_le_bytes(*word) >> shift & mask) as u8 as f32;
+                });
             }
         }
+    }
+
+    /// The columns that follow each other in one group: the number of each, and the group.
+    fn runs(&self, groups: &[u8]) -> Vec<(usize, usize)> {
+        if let Some(size) = self.group_size {
+            let size = size.clamp(1, self.columns.max(1));
+            let starts = (0..self.columns).step_by(size as usize);
+            return starts.map(|at| (size.min(self.columns - at) as usize, (at / size) as usize)).collect();
+        }
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for group in words(groups) {
+            match runs.last_mut() {
+                Some((count, last)) if *last == group as usize => *count += 1,
+                _ => runs.push((1, group as usize)),
+            }
+        }
+        runs
     }
 }
 
@@ -138,20 +149,21 @@ impl Scheme for Transposed {
 
     fn decode(&self, rows: &Range<u64>, parts: &[&[u8]], _to: &Dtype, out: &mut [f32]) {
         let part = |at: usize| parts.get(at).copied().unwrap_or_default();
-        let (count, columns) = ((rows.end - rows.start) as usize, self.columns as usize);
+        let count = (rows.end - rows.start) as usize;
         let (scales, zeros) = self.read_groups(rows, part(1), part(2));
-        let group_starts: Vec<usize> = match self.group_size {
-            Some(size) => (0..self.columns).map(|column| (column / size.max(1)) as usize * count).collect(),
-            None => words(part(3)).map(|group| (group as usize).saturating_mul(count)).collect(),
-        };
-        self.codes(rows, part(0), |row, column, code| {
-            let group = group_starts.get(column).map(|start| start.saturating_add(row));
-            let scale = group.and_then(|group| scales.get(group)).copied().unwrap_or_default();
-            let zero = group.and_then(|group| zeros.get(group)).copied().unwrap_or_default();
-            if let Some(x) = out.get_mut(row * columns + column) {
-                *x = scale * (code - zero) as f32;
+        let runs = self.runs(part(3));
+        for (row, out) in out.chunks_exact_mut(self.columns.max(1) as usize).enumerate() {
+            self.codes(rows, row, part(0), out);
+            let mut rest = out;
+            for (length, group) in &runs {
+                let (values, after) = std::mem::take(&mut rest).split_at_mut_checked(*length).unwrap_or_default();
+                let at = group.saturating_mul(count).saturating_add(row);
+                let scale = scales.get(at).copied().unwrap_or_default();
+                let zero = zeros.get(at).copied().unwrap_or_default();
+                values.iter_mut().for_each(|x| *x = scale * (*x - zero));
+                rest = after;
             }
-        });
+        }
         round(out, &self.scales);
     }
 }

@@ -210,7 +210,7 @@ impl JsLoader {
         let opening = async move {
             let loader = loader.ok_or_else(cancel::closed_error)?;
             let wanted = request.dtype.clone();
-            load_conversions(wanted.as_ref()).await?;
+            load_conversions(wanted.is_some() || request.is_dense).await?;
             let tensors = loader.tensors_with(request, Rc::clone(&reporter) as Rc<_>).await?;
             let tensors = tensors.and_then(move |loaded| future::ready(tensor::from_loaded(loaded, wanted.as_ref())));
             let end = futures::stream::once(async move {
@@ -355,12 +355,9 @@ impl std::fmt::Debug for TensorStream {
     }
 }
 
-/// Loads the code of conversions for a call that converts to this dtype.
-async fn load_conversions(to: Option<&Dtype>) -> Result<(), Error> {
-    match to {
-        Some(_) => deferred::load(Code::Calls).await,
-        None => Ok(()),
-    }
+/// Loads the code of conversions for a call that converts.
+async fn load_conversions(converts: bool) -> Result<(), Error> {
+    if converts { deferred::load(Code::Calls).await } else { Ok(()) }
 }
 
 fn wasm_memory_bytes() -> u64 {

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hub::Hub;
 use crate::loader::{self, Digests, Order, SignedDigests, TensorRequest, TensorsRequest};
 use crate::names;
+use crate::quantization::ModelConfig;
 use crate::retry::RetryPolicy;
 use crate::signature::SignedFiles;
 use crate::source::PartUrls;
@@ -165,6 +166,7 @@ fn loader_options(source: &JsValue, options: &JsValue) -> Result<loader::Options
         verify: field(options, "verify").and_then(|verify| verify.as_bool()).unwrap_or(defaults.verify),
         digests: Digests { tensors: digests_of(&digests, "tensors")?, files: digests_of(&digests, "files")? },
         signature: signature(source, options)?,
+        config: text(options, "config").map(|json| ModelConfig::unchecked(json.into_bytes())),
         retry: retry(&field(options, "retry").unwrap_or_default()),
         previous: None,
     })

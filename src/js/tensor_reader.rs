@@ -9,6 +9,7 @@ use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
 use super::value;
 use crate::deferred::Code;
+use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::{BegunTensor, Loader, Order, TensorReader};
@@ -48,7 +49,8 @@ struct Current {
 #[wasm_bindgen(js_class = Loader)]
 impl JsLoader {
     /// Resolves to a reader of the named tensors, or of all if `names` is undefined; with `rows` of only these rows.
-    /// `is_one` says that the caller loads one tensor, for events of progress.
+    /// `is_one` says that the caller loads one tensor, for events of progress. `dtype` is that of the floats that
+    /// quantized tensors of several components are converted to; others are converted by the caller.
     #[wasm_bindgen(js_name = readTensors)]
     pub fn read_tensors(
         &self,
@@ -56,6 +58,7 @@ impl JsLoader {
         rows: Option<Vec<f64>>,
         is_in_order: bool,
         is_one: bool,
+        dtype: Option<String>,
         signal: Option<web_sys::AbortSignal>,
     ) -> Promise {
         let reporter = self.reporter(if is_one { "loadTensor" } else { "tensors" });
@@ -66,24 +69,32 @@ impl JsLoader {
             _ => None,
         };
         let stop = Stop { signal: signal.clone(), close_signal: close_signal.clone() };
-        deferred_promise(Code::Extras, stop, move || opened(loader, names, rows, order, signal, close_signal, reporter))
+        let wanted = Wanted { names, rows, order, dtype: dtype.as_deref().map(Dtype::from_name) };
+        deferred_promise(Code::Extras, stop, move || opened(loader, wanted, signal, close_signal, reporter))
     }
+}
+
+/// The tensors to read.
+struct Wanted {
+    names: Option<Vec<String>>,
+    rows: Option<Range<u64>>,
+    order: Order,
+    dtype: Option<Dtype>,
 }
 
 /// A reader of tensors, as [`JsLoader::read_tensors`] describes it.
 async fn opened(
     loader: Option<Rc<Loader<WebSource>>>,
-    names: Option<Vec<String>>,
-    rows: Option<Range<u64>>,
-    order: Order,
+    wanted: Wanted,
     signal: Option<web_sys::AbortSignal>,
     close_signal: CloseSignal,
     reporter: Rc<ProgressReporter>,
 ) -> std::result::Result<JsValue, JsValue> {
+    let Wanted { names, rows, order, dtype } = wanted;
     let has_rows = rows.is_some();
     let opening = async {
         let loader = loader.ok_or_else(cancel::closed_error)?;
-        reporter.check(loader.read_tensors_by(names, rows, order).await)
+        reporter.check(loader.read_tensors_by(names, rows, order, dtype).await)
     };
     let reader = cancel::run_until_stopped(signal.clone(), &close_signal, opening).await?;
     let pieces = Pieces { reader, buffer: None, current: None, has_rows, reporter };
@@ -140,7 +151,7 @@ impl Pieces {
             self.reporter.finish(None);
             return Ok(JsValue::UNDEFINED);
         };
-        let BegunTensor { tensor, shape, byte_length, stored } = begun;
+        let BegunTensor { tensor, dtype, shape, byte_length, stored } = begun;
         // Without rows, what is read may be longer: whole pages with padding.
         let start = stored.start;
         let stored = if self.has_rows { stored } else { start..start + stored_bytes(&tensor) };
@@ -151,8 +162,8 @@ impl Pieces {
         let head = value::object([
             ("name", tensor.name.as_str().into()),
             ("role", role),
-            ("dtype", tensor.dtype.name().into()),
-            ("arrayClass", array_of(tensor.dtype.array_kind()).into()),
+            ("dtype", dtype.name().into()),
+            ("arrayClass", array_of(dtype.array_kind()).into()),
             ("shape", super::shape_array(&shape).into()),
             ("byteLength", value::from_u64(byte_length)),
         ]);

@@ -207,6 +207,12 @@ export interface OpenOptions {
    */
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /**
+   * The content of the model's `config.json`, which states what the tensors of some quantized layouts leave open: the
+   * number of bits of MLX, the zero points of GPTQ. Default: the file of that name beside the model is requested if a
+   * tensor is ambiguous without it.
+   */
+  config?: object | undefined;
+  /**
    * The maximum number of bytes that one call holds of tensors that are not yet delivered to the app. All prefetched
    * tensors together count as one call. At the limit, reading pauses. A single tensor may be larger. Default: 256 MiB.
    */
@@ -507,7 +513,20 @@ export type Dtype =
   | PackedDtype | UnknownName;
 
 /** How the elements of a tensor are stored. To compare it with another name, widen it to a string first. */
-export type Layout = "dense" | "sparse_csr" | "sparse_coo" | UnknownName;
+export type Layout = "dense" | "sparse_csr" | "sparse_coo" | "quantized" | UnknownName;
+
+/** How a tensor of the layout `"quantized"` is quantized. Methods have further fields. */
+export interface Quantization {
+  /** The method: `"mlx"`, `"gptq"`, `"awq"`, `"bitsandbytes"`, `"fp8"`, `"compressed-tensors"` … */
+  readonly method: string;
+  /** The number of bits of a code. */
+  readonly bits?: number;
+  /** The number of elements of a row that share a scale. */
+  readonly groupSize?: number;
+  /** The number of rows and columns that share a scale. */
+  readonly blockSize?: readonly [rows: number, columns: number];
+  readonly [field: string]: unknown;
+}
 
 /** A tensor as described by the index of the model. */
 export interface TensorInfo {
@@ -538,6 +557,12 @@ export interface TensorInfo {
   readonly components: readonly ComponentInfo[];
   /** Further attributes of the tensor that the format defines. Integers beyond 2^53 are bigints. */
   readonly attributes: Readonly<Record<string, unknown>>;
+  /**
+   * How a tensor of the layout `"quantized"` is quantized: its codes, scales and more are components, from which `as`
+   * computes floats. Its dtype is that of these floats, rounded as the quantizing package does. See
+   * "Quantized layouts in SafeTensors" in `docs/formats.md`.
+   */
+  readonly quantization?: Quantization;
 }
 
 /** The checksum algorithm that verified the bytes; `null` if the format has no checksum for them. */

@@ -10,15 +10,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Layout;
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::report_all;
-use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
-use crate::loader::schedule::rows::{Rows, rows_of, shape_of_rows};
+use crate::loader::schedule::planned::{Form, PlannedTensor};
+use crate::loader::schedule::rows::{Rows, rows_of};
 use crate::loader::{Loaded, Loader, TensorRequest};
-use crate::pipeline::{Dequantization, Expansion, QuantizedRows, check_indices};
+use crate::pipeline::check_indices;
 use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::TryStreamExt;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -74,6 +73,9 @@ impl<S: ModelSource> Loader<S> {
     #[cfg(feature = "js")]
     pub async fn check_float(&self, name: &str, to: &Dtype, is_dense: bool) -> Result<()> {
         let tensor = self.find(name).await?;
+        if let Some(quantized) = tensor.quantized() {
+            return quantized.scheme.check().map_err(|error| self.place(tensor.shard, error.in_tensor(name)));
+        }
         let layout = if is_dense { &Layout::Dense } else { &tensor.layout };
         check_float(&tensor.dtype, layout, to).map_err(|error| self.place(tensor.shard, error.in_tensor(name)))
     }
@@ -129,7 +131,7 @@ impl<S: ModelSource> Loader<S> {
         if tensor.quantized().is_some() && (form.dtype.is_some() || form.is_dense) {
             self.file_of(&tensor)?.source.host().load_code(Code::Calls).await?;
             if let Some(rows) = request.rows {
-                return self.load_quantized_rows(&tensor, &rows, request.into, form, observer).await;
+                return self.load_quantized_rows(&tensor, rows, request.into, form.dtype, observer).await;
             }
         }
         let rows = request.rows.map(|rows| rows_of(&tensor, rows, form.dtype));
@@ -163,24 +165,6 @@ impl<S: ModelSource> Loader<S> {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// Computes rows of a quantized tensor of several components from the bytes that they need.
-    async fn load_quantized_rows(
-        self: &Rc<Self>,
-        tensor: &Arc<Tensor>,
-        rows: &Range<u64>,
-        into: Option<BufferOf<S>>,
-        form: Form<'_>,
-        observer: Rc<dyn Progress>,
-    ) -> Result<Loaded<BufferOf<S>>> {
-        let shape = shape_of_rows(tensor, rows)?;
-        let QuantizedRows { tensor: part, dequantization } = Dequantization::of_rows(tensor, rows, form.dtype)?;
-        let expansion = Some(Box::new(Expansion::Quantized(dequantization)));
-        let planned = PlannedTensor { tensor: part, rows: None, into, conversion: None, expansion };
-        check_into(&planned)?;
-        let loaded = self.load_planned(planned, observer).await?;
-        Ok(Loaded { tensor: Arc::clone(tensor), shape, ..loaded })
     }
 
     /// The rows with only the compressed blocks that they need, if their positions are known.

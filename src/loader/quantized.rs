@@ -1,13 +1,18 @@
 //! Groups the parts of quantized tensors when the index is read. The code is deferred in the npm package.
 
+use crate::dtype::Dtype;
 use crate::error::{ErrorKind, Result};
-use crate::index::{ComponentDigest, DigestedBytes, Index, Part, Tensor, Tensors};
-use crate::loader::Loader;
+use crate::index::{Algorithm, ComponentDigest, DigestedBytes, Index, Part, Tensor, Tensors};
+use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
+use crate::loader::schedule::rows::shape_of_rows;
 use crate::loader::shard::OpenShard;
 use crate::loader::transfer::file::ModelFile;
+use crate::loader::{Loaded, LoadedComponent, Loader};
+use crate::pipeline::{Dequantization, Expansion, QuantizedRows, Steps};
 use crate::plan::{self, WantedRange};
+use crate::progress::Progress;
 use crate::quantization::{self, Contents, GroupedFile, ModelConfig};
-use crate::source::{Buffer, ModelSource};
+use crate::source::{Buffer, BufferOf, ModelSource};
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use std::cell::Cell;
@@ -106,6 +111,91 @@ impl<S: ModelSource> Loader<S> {
         }
         index.tensors = Tensors::from(with_digests);
         index.tensors.index_names();
+    }
+}
+
+impl<S: ModelSource> Loader<S> {
+    /// Computes rows of a quantized tensor from the bytes that they need.
+    #[inline(never)]
+    pub(super) fn load_quantized_rows<'a>(
+        self: &'a Rc<Self>,
+        tensor: &'a Arc<Tensor>,
+        rows: Range<u64>,
+        into: Option<BufferOf<S>>,
+        dtype: Option<&'a Dtype>,
+        observer: Rc<dyn Progress>,
+    ) -> LocalBoxFuture<'a, Result<Loaded<BufferOf<S>>>> {
+        let load = async move {
+            let shape = shape_of_rows(tensor, &rows)?;
+            let QuantizedRows { tensor: part, dequantization } = Dequantization::of_rows(tensor, &rows, dtype)?;
+            let expansion = Some(Box::new(Expansion::Quantized(dequantization)));
+            let planned = PlannedTensor { tensor: part, rows: None, into, conversion: None, expansion };
+            check_into(&planned)?;
+            let loaded = self.load_planned(planned, observer).await?;
+            Ok(Loaded { tensor: Arc::clone(tensor), shape, ..loaded })
+        };
+        load.boxed_local()
+    }
+
+    /// Loads the parts of a quantized tensor, or those of rows of it.
+    #[inline(never)]
+    pub(super) fn quantized_reader<'a>(
+        self: &'a Rc<Self>,
+        tensor: &'a Arc<Tensor>,
+        rows: Option<&'a Range<u64>>,
+        dtype: &'a Dtype,
+    ) -> LocalBoxFuture<'a, Result<QuantizedReader<BufferOf<S>>>> {
+        let load = async move {
+            let all = 0..tensor.shape.first().copied().unwrap_or(1);
+            let shape = rows.map_or_else(|| Ok(tensor.shape.clone()), |rows| shape_of_rows(tensor, rows))?;
+            let part = Dequantization::of_rows(tensor, rows.unwrap_or(&all), Some(dtype))?;
+            let QuantizedRows { tensor, dequantization } = part;
+            let planned = self.plan(tensor, None, None, Form::default())?;
+            let Loaded { tensor, components, verified, .. } = self.load_planned(planned, Rc::new(())).await?;
+            let (steps, at) = (Steps::default(), 0);
+            Ok(QuantizedReader { tensor, dequantization, components, verified, shape, steps, at })
+        };
+        load.boxed_local()
+    }
+}
+
+/// Computes the values of a quantized tensor from its parts, in pieces.
+pub(super) struct QuantizedReader<B> {
+    tensor: Arc<Tensor>,
+    dequantization: Dequantization,
+    components: Vec<LoadedComponent<B>>,
+    pub(super) verified: Option<Algorithm>,
+    pub(super) shape: Vec<u64>,
+    steps: Steps,
+    /// The number of bytes of the last step that were returned.
+    at: usize,
+}
+
+impl<B: Buffer> QuantizedReader<B> {
+    /// The number of bytes of all values.
+    pub(super) fn byte_length(&self) -> u64 {
+        self.dequantization.byte_length()
+    }
+
+    /// Fills `at` of `into` with the next bytes, and returns how many there are: fewer than fit only at the end.
+    #[inline(never)]
+    pub(super) fn fill(&mut self, into: &mut B, at: Range<u64>) -> Result<u64> {
+        let mut position = at.start;
+        while position < at.end {
+            if self.at == self.steps.encoded.len() {
+                self.at = 0;
+                if !self.steps.next(&self.dequantization, &self.tensor, &self.components)? {
+                    self.steps.encoded.clear();
+                    break;
+                }
+            }
+            let rest = self.steps.encoded.get(self.at..).unwrap_or_default();
+            let piece = rest.get(..rest.len().min((at.end - position) as usize)).unwrap_or_default();
+            into.write(position, piece)?;
+            position += piece.len() as u64;
+            self.at += piece.len();
+        }
+        Ok(position - at.start)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Streams tensors one after another, for callers that forward the bytes instead of holding whole tensors.
 
+use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Algorithm, Tensor};
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::pieces::{Rest, run_end};
+use crate::loader::quantized::QuantizedReader;
 use crate::loader::schedule::rows::rows_of;
 use crate::loader::{Loader, Order};
 use crate::sorting::sort;
@@ -22,7 +24,16 @@ pub struct TensorReader<S: ModelSource> {
     waiting: VecDeque<Arc<Tensor>>,
     rows: Option<Range<u64>>,
     rest: Rest<S>,
-    current: Option<(Arc<Tensor>, ComponentReader<S>)>,
+    /// The dtype of the values of quantized tensors of several components, which are read as floats.
+    dtype: Option<Dtype>,
+    current: Option<Current<S>>,
+}
+
+/// The tensor that is being read.
+enum Current<S: ModelSource> {
+    Component(Arc<Tensor>, ComponentReader<S>),
+    /// One whose values are computed from parts that were loaded.
+    Quantized(QuantizedReader<BufferOf<S>>),
 }
 
 /// A tensor that a [`TensorReader`] has begun to read.
@@ -31,6 +42,8 @@ pub struct TensorReader<S: ModelSource> {
 pub struct BegunTensor {
     /// The tensor's entry in the index.
     pub tensor: Arc<Tensor>,
+    /// The dtype of what is read: that of the tensor, or the floats that a quantized one is converted to.
+    pub dtype: Dtype,
     /// The shape of what is read. If only rows were requested, the outermost dimension is their number.
     pub shape: Vec<u64>,
     /// The number of decoded bytes that follow.
@@ -51,7 +64,7 @@ impl<S: ModelSource> Loader<S> {
         names: Option<Vec<String>>,
         rows: Option<Range<u64>>,
     ) -> Result<TensorReader<S>> {
-        self.read_tensors_by(names, rows, Order::File).await
+        self.read_tensors_by(names, rows, Order::File, None).await
     }
 
     pub(crate) async fn read_tensors_by(
@@ -59,6 +72,7 @@ impl<S: ModelSource> Loader<S> {
         names: Option<Vec<String>>,
         rows: Option<Range<u64>>,
         order: Order,
+        dtype: Option<Dtype>,
     ) -> Result<TensorReader<S>> {
         let mut tensors = match names {
             None => self.load_index().await?.to_vec(),
@@ -72,6 +86,7 @@ impl<S: ModelSource> Loader<S> {
             waiting: tensors.into(),
             rows,
             rest: Rest::with_limited_requests(),
+            dtype,
             current: None,
         })
     }
@@ -84,10 +99,13 @@ impl<S: ModelSource> TensorReader<S> {
     /// `UNSUPPORTED` for a tensor of several components, or of unknown length; `INVALID_ARGUMENT` for rows out of
     /// range; errors of reading page digests.
     pub async fn next(&mut self) -> Result<Option<BegunTensor>> {
-        if let Some((tensor, reader)) = self.current.take() {
+        if let Some(Current::Component(tensor, reader)) = self.current.take() {
             self.rest.keep(tensor.shard, reader.into_reading());
         }
         let Some(tensor) = self.waiting.pop_front() else { return Ok(None) };
+        if let Some(dtype) = self.dtype.clone().filter(|_| tensor.quantized().is_some()) {
+            return self.begin_quantized(tensor, &dtype).await.map(Some);
+        }
         let TensorReader { loader, waiting, rows, rest, .. } = self;
         let rows = rows.clone().map(|rows| rows_of(&tensor, rows, None)).transpose()?;
         let refuse = |what| Err(Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name));
@@ -109,15 +127,31 @@ impl<S: ModelSource> TensorReader<S> {
         let stored = prepared.stored();
         let reading = rest.reader(loader, &file, tensor.shard, prepared.stored(), &run_end).await;
         let reader = prepared.start(reading.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?);
-        self.current = Some((Arc::clone(&tensor), reader));
+        self.current = Some(Current::Component(Arc::clone(&tensor), reader));
         let shape = rows.map_or_else(|| tensor.shape.clone(), |rows| rows.shape);
         Ok(Some(BegunTensor {
+            dtype: tensor.dtype.clone(),
             tensor,
             shape,
             byte_length,
             #[cfg(feature = "js")]
             stored,
         }))
+    }
+
+    /// Loads the parts of a quantized tensor, from which its values are computed in pieces.
+    async fn begin_quantized(&mut self, tensor: Arc<Tensor>, dtype: &Dtype) -> Result<BegunTensor> {
+        let reader = self.loader.quantized_reader(&tensor, self.rows.as_ref(), dtype).await?;
+        let (shape, byte_length) = (reader.shape.clone(), reader.byte_length());
+        self.current = Some(Current::Quantized(reader));
+        Ok(BegunTensor {
+            #[cfg(feature = "js")]
+            stored: tensor.first_byte()..tensor.first_byte(),
+            tensor,
+            shape,
+            byte_length,
+            dtype: dtype.clone(),
+        })
     }
 
     /// Fills `at` of `into` with the next bytes of the current tensor, and returns how many there are: fewer than fit
@@ -127,9 +161,12 @@ impl<S: ModelSource> TensorReader<S> {
     /// Errors of the source and the decoders; `CHECKSUM` if the last bytes complete a tensor that does not match its
     /// digest.
     pub async fn fill(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
-        let Some((_, reader)) = &mut self.current else { return Ok(0) };
         let _goes_first = self.loader.priority.demand();
-        let count = reader.fill(into, at).await?;
+        let count = match &mut self.current {
+            Some(Current::Component(_, reader)) => reader.fill(into, at).await?,
+            Some(Current::Quantized(reader)) => return reader.fill(into, at),
+            None => return Ok(0),
+        };
         self.loader.stats.count_decoded(count);
         Ok(count)
     }
@@ -142,7 +179,10 @@ impl<S: ModelSource> TensorReader<S> {
 
     /// The algorithm that the current tensor was verified with, once its last bytes were returned.
     pub fn verified(&self) -> Option<Algorithm> {
-        self.current.as_ref().and_then(|(_, reader)| reader.verified())
+        match self.current.as_ref()? {
+            Current::Component(_, reader) => reader.verified(),
+            Current::Quantized(reader) => reader.verified,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ mod task;
 
 pub use component::LoadedComponent;
 pub(crate) use component::check_indices;
-pub(crate) use expansion::{Dequantization, Expansion, QuantizedRows};
+pub(crate) use expansion::{Dequantization, Expansion, QuantizedRows, Steps};
 pub(crate) use extent::Extent;
 pub use job::{Job, Received};
 pub use pool::{Outcome, Pool, StoredChunk, TaskError, Work};

@@ -4,13 +4,10 @@ use crate::error::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 
 /// The `config.json` of a model, which states how it is quantized as far as its tensors leave it open.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelConfig {
-    quantization: Map<String, Value>,
+    json: Vec<u8>,
 }
-
-/// The keys of `config.json` that have an object about quantization.
-const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
 
 impl ModelConfig {
     /// The name of the file in the folder of a model.
@@ -19,22 +16,47 @@ impl ModelConfig {
     /// The maximum size of the file. Those of models have a few thousand bytes.
     pub(crate) const MAX_BYTES: u64 = 4 << 20;
 
-    /// Reads the content of a `config.json`, or of the `quantize_config.json` of AutoGPTQ.
+    /// Takes the content of a `config.json`, or of the `quantize_config.json` of AutoGPTQ.
     ///
     /// # Errors
     /// `FORMAT` if it is not a JSON object.
     pub fn from_json(json: &[u8]) -> Result<ModelConfig> {
-        let invalid = |what: String| Error::new(ErrorKind::Format, format!("config.json: {what}"));
-        let document: Value = serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
-        let Value::Object(document) = document else { return Err(invalid("it is not an object".to_owned())) };
-        Ok(ModelConfig::of(&document))
+        let config = ModelConfig::unchecked(json.to_vec());
+        config.stated().map(|_| config)
     }
 
-    fn of(document: &Map<String, Value>) -> ModelConfig {
+    /// Takes a JSON object that need not be checked.
+    pub(crate) fn unchecked(json: Vec<u8>) -> ModelConfig {
+        ModelConfig { json }
+    }
+
+    /// What it states about quantization.
+    ///
+    /// # Errors
+    /// Those of [`ModelConfig::from_json`].
+    pub(super) fn stated(&self) -> Result<Stated> {
+        let invalid = |what: String| Error::new(ErrorKind::Format, format!("config.json: {what}"));
+        let document: Value = serde_json::from_slice(&self.json).map_err(|error| invalid(error.to_string()))?;
+        let Value::Object(document) = document else { return Err(invalid("it is not an object".to_owned())) };
+        Ok(Stated::of(&document))
+    }
+}
+
+/// What a `config.json` states about quantization.
+#[derive(Debug, Default)]
+pub(super) struct Stated {
+    quantization: Map<String, Value>,
+}
+
+/// The keys of `config.json` that have an object about quantization.
+const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
+
+impl Stated {
+    fn of(document: &Map<String, Value>) -> Stated {
         let object = |of: &Map<String, Value>| KEYS.iter().find_map(|key| of.get(*key)?.as_object().cloned());
         let nested = || object(document.get("text_config")?.as_object()?);
         let own = || document.contains_key("bits").then(|| document.clone()); // quantize_config.json
-        ModelConfig { quantization: object(document).or_else(nested).or_else(own).unwrap_or_default() }
+        Stated { quantization: object(document).or_else(nested).or_else(own).unwrap_or_default() }
     }
 
     /// The value of a key, or of another spelling of it.

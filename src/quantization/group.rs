@@ -3,7 +3,7 @@
 use super::config::ModelConfig;
 use super::stored::{Part, Position, Stored};
 use super::{bitsandbytes, compressed_tensors, float8, gpt_oss, gptq, hqq, mlx, quanto, torchao};
-use crate::dtype::{Dtype, element_count};
+use crate::dtype::{Dtype, MAX_DIMS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Bytes, Component, Index, Layout, Metadata, PartTensor, Quantized, Scheme, Tensor, Tensors};
 use serde_json::Value;
@@ -27,6 +27,9 @@ const CONTENTS: [&str; 7] = [
 
 /// The maximum size of such a tensor. That of bitsandbytes is a JSON object of about 200 bytes.
 const MAX_CONTENT_BYTES: u64 = 4 << 10;
+
+/// The maximum number of elements of a tensor, so that the number of bits of all codes and scales fits in a u64.
+const MAX_ELEMENTS: u64 = 1 << 56;
 
 /// Recognizes the tensor of a part, whose name is given without its ending.
 type Detect = fn(&Stored<'_>, &str) -> Option<Group>;
@@ -86,7 +89,8 @@ pub(crate) fn contents_to_read(files: &[Index]) -> Vec<(String, usize, Range<u64
 
 /// Groups the tensors of all files of a model. Those that no method recognizes stay as they are.
 pub(crate) fn group(files: &[Index], config: Option<&ModelConfig>, contents: &Contents) -> Grouping {
-    let groups = find_groups(&Stored { files, config, contents });
+    let config = config.and_then(|config| config.stated().ok());
+    let groups = find_groups(&Stored { files, config: config.as_ref(), contents });
     let is_ambiguous = groups.iter().any(|group| group.scheme.check().is_err());
     let mut grouped: HashMap<Position, Tensor> = HashMap::new();
     let mut taken = HashSet::new();
@@ -122,12 +126,18 @@ fn find_groups(stored: &Stored<'_>) -> Vec<Group> {
             None => true,
         };
         let has_free_parts = group.parts.iter().all(|(_, at)| !taken.contains(at));
-        if has_free_name && has_free_parts && element_count(&group.shape).is_ok() && names.insert(group.name.clone()) {
+        if has_free_name && has_free_parts && is_countable(&group.shape) && names.insert(group.name.clone()) {
             taken.extend(group.parts.iter().map(|(_, at)| *at));
             groups.push(group);
         }
     }
     groups
+}
+
+/// Whether sizes in bits can be computed of a tensor of this shape, also if a dimension is 0.
+fn is_countable(shape: &[u64]) -> bool {
+    let count = shape.iter().try_fold(1_u64, |product, dim| product.checked_mul((*dim).max(1)));
+    shape.len() <= MAX_DIMS && count.is_some_and(|count| count <= MAX_ELEMENTS)
 }
 
 impl Group {

@@ -29,6 +29,7 @@ mod row_blocks;
 mod scale_grid;
 mod stored;
 #[cfg(all(test, native))]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;
 mod torchao;
 mod transposed;

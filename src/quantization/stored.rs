@@ -1,6 +1,6 @@
 //! The tensors of a file, as the methods look them up.
 
-use super::config::ModelConfig;
+use super::config::Stated;
 use super::group::Contents;
 use crate::dtype::{Dtype, element_count};
 use crate::index::{Entry, Index};
@@ -10,7 +10,7 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 pub(super) struct Stored<'a> {
     pub(super) files: &'a [Index],
-    pub(super) config: Option<&'a ModelConfig>,
+    pub(super) config: Option<&'a Stated>,
     pub(super) contents: &'a Contents,
 }
 

@@ -25,7 +25,9 @@ pub const PARTS: [Part; 7] = [
             "weightstream::loader::transfer::seek_table::read_table",
             "weightstream::loader::transfer::streams::",
             "weightstream::loader::loaded::Loaded<B>::expanded",
-            "weightstream::pipeline::expansion::Expansion::expand",
+            "weightstream::pipeline::expansion::",
+            "weightstream::quantization::",
+            "weightstream::loader::quantized::",
             // Only errors of serde about an unexpected float format one, and serde_json writes these itself.
             "serde_core::de::WithDecimalPoint",
             "structured_zstd::",
@@ -117,8 +119,11 @@ pub const PARTS: [Part; 7] = [
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 8] = [
+const MAIN_PATHS: [&str; 11] = [
     "weightstream::index::sparse::<impl ",
+    "weightstream::pipeline::expansion::Expansion::",
+    "weightstream::quantization::may_be_quantized",
+    "weightstream::quantization::config::ModelConfig::unchecked",
     "weightstream::codec::dequantize::decoder_of",
     "weightstream::codec::zstd::limits::check_lengths",
     "weightstream::cache::key::",

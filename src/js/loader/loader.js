@@ -142,7 +142,7 @@ export class StreamingLoader {
       const { rows, signal } = checked;
       const loading = loadPieces();
       loading.catch(() => {}); // reported below
-      const reader = await this.#usableLoader.readTensors([checkedName], rows, false, true, signal);
+      const reader = await this.#usableLoader.readTensors([checkedName], rows, false, true, as, signal);
       try {
         const { loadInChunks, nextOnGpu } = await loading;
         if (!onChunk) return /** @type {any} */ (await nextOnGpu(reader, { device, usage, as })); // or it rejects
@@ -191,7 +191,7 @@ export class StreamingLoader {
    * @returns {TensorStream}
    */
   #gpuTensors(names, isInOrder, signal, target) {
-    const opening = this.#usableLoader.readTensors(names, undefined, isInOrder, false, signal);
+    const opening = this.#usableLoader.readTensors(names, undefined, isInOrder, false, target.as, signal);
     const loading = loadPieces();
     for (const promise of [opening, loading]) promise.catch(() => {}); // `next` rejects
     return {

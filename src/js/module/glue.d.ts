@@ -97,6 +97,8 @@ export interface CheckedOpenOptions {
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
+  /** JSON. */
+  config?: string | undefined;
   maxMemory?: number | undefined;
   workers?: number | undefined;
   digests?: { tensors?: [name: string, digest: string][]; files?: [path: string, digest: string][] } | undefined;
@@ -229,7 +231,7 @@ export interface ModelLoader {
   /** Starts to read the named tensors, or all. `isOne` makes the events of progress those of `loadTensor`. */
   readTensors(
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
-    isOne: boolean, signal: AbortSignal | undefined,
+    isOne: boolean, as: "F32" | "F16" | undefined, signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
   readonly stats: Omit<LoaderStats, "cachePersisted">;
   close(): void;
@@ -296,7 +298,7 @@ export class Loader implements ModelLoader {
   openView(): ModelView | Promise<ModelView>;
   readTensors(
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
-    isOne: boolean, signal: AbortSignal | undefined,
+    isOne: boolean, as: "F32" | "F16" | undefined, signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
   readonly stats: Omit<LoaderStats, "cachePersisted">;
   close(): void;

@@ -253,6 +253,11 @@ export const commonSignature = (value, name) => {
   if (/** @type {{ path?: unknown }} */ (checked).path === undefined) return checked;
   throw invalid(`\`${name}.path\` is the path of one file, but these options are for several files`);
 };
+/** @type {Check<string>} The JSON of an object such as the content of a `config.json`. */
+const config = (value, name) => {
+  if (!isObject(value) || Array.isArray(value)) throw invalidValue(name, value, "the object in a config.json");
+  return JSON.stringify(value);
+};
 const INIT = options({
   module: (value) => value,
   worker: callable,
@@ -270,6 +275,7 @@ const OPEN = options({
   cache,
   cacheKey: callable,
   partUrl,
+  config,
   maxMemory: integer(0),
   workers: integer(0, 16),
   inWorker: boolean,

@@ -33,7 +33,7 @@ export interface RemoteMethods {
   /** Starts to read tensors. The page chooses the number of the reader. */
   readTensors: (
     reader: number, names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
-    isOne: boolean,
+    isOne: boolean, as: "F32" | "F16" | undefined,
   ) => undefined;
   /** Calls a method of a reader. `fill` may use the memory of `piece`, an earlier result. */
   callReader: (

@@ -287,12 +287,13 @@ class RemoteLoader {
    * @param {[first: number, end: number] | undefined} rows
    * @param {boolean} isInOrder
    * @param {boolean} isOne
+   * @param {"F32" | "F16" | undefined} as
    * @param {AbortSignal | undefined} signal
    * @returns {Promise<TensorReader>}
    */
-  async readTensors(names, rows, isInOrder, isOne, signal) {
+  async readTensors(names, rows, isInOrder, isOne, as, signal) {
     const reader = ++lastNumber;
-    await this.#call("readTensors", [reader, names, rows, isInOrder, isOne], { signal });
+    await this.#call("readTensors", [reader, names, rows, isInOrder, isOne, as], { signal });
     return this.#reader(reader, signal, true);
   }
 

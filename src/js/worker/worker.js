@@ -225,8 +225,8 @@ function serveLoader() {
       await reading;
     },
 
-    async readTensors({ controller }, number, names, rows, isInOrder, isOne) {
-      readers.set(number, await opened().readTensors(names, rows, isInOrder, isOne, controller.signal));
+    async readTensors({ controller }, number, names, rows, isInOrder, isOne, as) {
+      readers.set(number, await opened().readTensors(names, rows, isInOrder, isOne, as, controller.signal));
     },
 
     async callReader({ controller }, number, method, length = 0, piece) {

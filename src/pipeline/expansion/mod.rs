@@ -3,7 +3,7 @@
 mod quantized;
 mod sparse;
 
-pub(crate) use quantized::{Dequantization, QuantizedRows};
+pub(crate) use quantized::{Dequantization, QuantizedRows, Steps};
 pub(crate) use sparse::SparseExpansion;
 
 use super::LoadedComponent;

@@ -63,6 +63,11 @@ impl Dequantization {
         Ok(Dequantization { dtype, byte_length, rows, columns, starts })
     }
 
+    /// The size of all values in bytes.
+    pub(crate) fn byte_length(&self) -> u64 {
+        self.byte_length
+    }
+
     /// Like [`Dequantization::of`], for rows `[start, end)` of the outermost dimension: only the bytes of these are
     /// loaded, as far as the layout allows.
     ///
@@ -73,7 +78,10 @@ impl Dequantization {
         let inner = element_count(inner).map_err(|e| e.in_tensor(&tensor.name))?;
         let of_matrix = rows.start.saturating_mul(inner)..rows.end.saturating_mul(inner);
         let mut dequantization = Dequantization::of(tensor, Some(of_matrix.clone()), to)?;
-        let needs = quantized(tensor)?.scheme.needs(&of_matrix);
+        let needs = match dequantization.byte_length {
+            0 => tensor.components.iter().map(|_| Bytes::Range(0..0)).collect(),
+            _ => quantized(tensor)?.scheme.needs(&of_matrix),
+        };
         let mut components = Vec::with_capacity(needs.len());
         for (at, (component, needed)) in tensor.components.iter().zip(needs).enumerate() {
             let bounds = needed.bounds();
@@ -121,29 +129,9 @@ impl Dequantization {
         components: &[LoadedComponent<B>],
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let Quantized { scheme, .. } = &**quantized(tensor)?;
-        let encode = encoder_of(&self.dtype).ok_or_else(|| malformed("its dtype has no encoder"))?;
-        let element_bytes = self.dtype.block().map_or(1, |block| block.bytes);
-        let (mut floats, mut encoded) = (Vec::new(), Vec::new());
-        let mut parts: Vec<Vec<u8>> = Vec::new();
-        let mut start = self.rows.start;
-        while start < self.rows.end {
-            let rows = start..self.step_end(start, scheme.needs(&(start..start + 1)).as_slice());
-            let needs = scheme.needs(&rows);
-            parts.resize_with(needs.len(), Vec::new);
-            for ((needed, component), (part, base)) in
-                needs.iter().zip(components).zip(parts.iter_mut().zip(&self.starts))
-            {
-                read(component, needed, *base, part)?;
-            }
-            let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            let values = (rows.end - rows.start) * self.columns;
-            floats.resize(values as usize, 0.0);
-            scheme.decode(&rows, &slices, &self.dtype, &mut floats);
-            encoded.resize((values * element_bytes) as usize, 0);
-            encode(&floats, &mut encoded);
-            emit(&encoded)?;
-            start = rows.end;
+        let mut steps = Steps::default();
+        while steps.next(self, tensor, components)? {
+            emit(&steps.encoded)?;
         }
         Ok(())
     }
@@ -156,6 +144,53 @@ impl Dequantization {
         let end = start.saturating_add(rows);
         let aligned = end - end % STEP_ROWS;
         (if aligned > start { aligned } else { end }).min(self.rows.end)
+    }
+}
+
+/// A computation of values that goes on a few rows at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    /// The values of the last step, in the dtype that they are converted to.
+    pub(crate) encoded: Vec<u8>,
+    /// The number of rows that were computed.
+    done: u64,
+    floats: Vec<f32>,
+    parts: Vec<Vec<u8>>,
+}
+
+impl Steps {
+    /// Computes the next values. Returns false after the last ones.
+    ///
+    /// # Errors
+    /// `FORMAT` if a component is shorter than needed.
+    pub(crate) fn next<B: Buffer>(
+        &mut self,
+        dequantization: &Dequantization,
+        tensor: &Tensor,
+        components: &[LoadedComponent<B>],
+    ) -> Result<bool> {
+        let Dequantization { dtype, byte_length, rows, columns, starts } = dequantization;
+        let start = rows.start.saturating_add(self.done);
+        if start >= rows.end || *byte_length == 0 {
+            return Ok(false);
+        }
+        let Quantized { scheme, .. } = &**quantized(tensor)?;
+        let encode = encoder_of(dtype).ok_or_else(|| malformed("its dtype has no encoder"))?;
+        let rows = start..dequantization.step_end(start, &scheme.needs(&(start..start + 1)));
+        let needs = scheme.needs(&rows);
+        self.parts.resize_with(needs.len(), Vec::new);
+        for ((needed, component), (part, base)) in needs.iter().zip(components).zip(self.parts.iter_mut().zip(starts)) {
+            read(component, needed, *base, part)?;
+        }
+        let slices: Vec<&[u8]> = self.parts.iter().map(Vec::as_slice).collect();
+        let values = (rows.end - rows.start) * columns;
+        self.floats.resize(values as usize, 0.0);
+        scheme.decode(&rows, &slices, dtype, &mut self.floats);
+        let element_bytes = dtype.block().map_or(1, |block| block.bytes);
+        self.encoded.resize((values * element_bytes) as usize, 0);
+        encode(&self.floats, &mut self.encoded);
+        self.done += rows.end - rows.start;
+        Ok(true)
     }
 }
 

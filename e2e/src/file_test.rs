@@ -29,6 +29,7 @@ const MODULES: [&str; 18] = [
     "rules",
     "converted",
     "dense",
+    "layouts",
     "litert",
     "sources",
     "parts",

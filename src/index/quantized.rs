@@ -1,6 +1,8 @@
 //! Quantized tensors whose codes, scales and zero points are tensors of their own in the file.
 
-use super::{Component, Layout, Tensor};
+#[cfg(writes)]
+use super::Component;
+use super::{Layout, Tensor};
 use crate::dtype::Dtype;
 use crate::error::Result;
 use std::fmt;
@@ -71,6 +73,7 @@ impl Tensor {
 
     /// The tensors of the file that are the components of a quantized tensor, each as a dense tensor. Any other tensor
     /// is its only part.
+    #[cfg(writes)]
     pub(crate) fn stored_parts(&self) -> Vec<Tensor> {
         let Some(quantized) = self.quantized() else { return vec![self.clone()] };
         let dense = |(part, component): (&PartTensor, &Component)| {

@@ -23,7 +23,6 @@ mod workers;
 
 use crate::browser::deferred;
 use crate::deferred::Code;
-use crate::dtype::Dtype;
 use crate::error::Error;
 #[cfg(feature = "safetensors")]
 use crate::loader::SafeTensorsView;

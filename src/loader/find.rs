@@ -6,11 +6,13 @@ use crate::format;
 use crate::index::{Component, Parsed, Tensor};
 use crate::loader::Loader;
 use crate::loader::shard::{OpenShard, Shard, check_footer};
+use crate::loader::tensor_list::TensorList;
 use crate::loader::transfer::file::ModelFile;
 use crate::model::assembly;
 use crate::quantization::may_be_quantized;
 use crate::similar_names::no_tensor;
 use crate::source::ModelSource;
+use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,15 +57,33 @@ impl<S: ModelSource> Loader<S> {
         if !self.may_be_quantized(&open) {
             return Ok(open);
         }
-        let mut grouped = self.grouped.lock().await;
-        if grouped.is_none() {
+        let files = self.grouped_files().await?;
+        Ok(files.get(shard).map_or(open, Rc::clone))
+    }
+
+    /// The list of the tensors with one tensor for each quantized tensor of several parts, if there may be any.
+    pub(super) async fn grouped_list(&self, stored: &TensorList) -> Result<Option<TensorList>> {
+        match stored.files().iter().any(|open| self.may_be_quantized(open)) {
+            true => self.grouped_files().await.map(|files| Some(TensorList::new(files))),
+            false => Ok(None),
+        }
+    }
+
+    /// The heads of all files, with one tensor for each quantized tensor of several parts.
+    fn grouped_files(&self) -> LocalBoxFuture<'_, Result<Vec<Rc<OpenShard>>>> {
+        let group = async move {
+            let mut grouped = self.grouped.lock().await;
+            if let Some(files) = &*grouped {
+                return Ok(files.clone());
+            }
             if let Some(shard) = self.shards.first() {
                 shard.file.source.host().load_code(Code::Formats).await?;
             }
-            *grouped = Some(self.group_quantized().await?);
-        }
-        let grouped = grouped.as_ref().and_then(|files| files.get(shard)).map(Rc::clone);
-        Ok(grouped.unwrap_or(open))
+            let files = self.group_quantized().await?;
+            *grouped = Some(files.clone());
+            Ok(files)
+        };
+        group.boxed_local()
     }
 
     fn may_be_quantized(&self, open: &OpenShard) -> bool {

@@ -73,7 +73,6 @@ use digests::check_whole;
 use futures::channel::oneshot;
 use futures::future::{LocalBoxFuture, WeakShared};
 use futures::lock::Mutex;
-use futures::stream::{self, StreamExt, TryStreamExt};
 use prefetch_progress::PrefetchProgress;
 use related_files::RelatedFiles;
 use schedule::memory_budget::{MemoryBudget, Permit};
@@ -252,10 +251,10 @@ impl<S: ModelSource> Loader<S> {
     /// occurs in two files, or if the manifest assigns a tensor to a file that does not contain it.
     pub async fn load_index(&self) -> Result<TensorList> {
         let stored = self.load_stored_index().await?;
-        let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
-        let tensors = TensorList::new(opening.buffered(self.options.concurrency).try_collect().await?);
-        self.options.digests.check_tensors(tensors.names().chain(stored.names()))?;
-        Ok(tensors)
+        let tensors = self.grouped_list(&stored).await?;
+        let grouped = tensors.iter().flat_map(TensorList::names);
+        self.options.digests.check_tensors(stored.names().chain(grouped))?;
+        Ok(tensors.unwrap_or(stored))
     }
 
     /// All tensors of the files, in file order: the parts of a quantized tensor, instead of the tensor.

@@ -17,6 +17,11 @@ impl TensorList {
         TensorList { files }
     }
 
+    /// The heads of the files.
+    pub(super) fn files(&self) -> &[Rc<OpenShard>] {
+        &self.files
+    }
+
     /// The number of tensors.
     pub fn len(&self) -> usize {
         self.parts().map(Tensors::len).sum()

@@ -71,6 +71,7 @@ pub struct Reader {
     /// The number of tensors without these parts.
     listed: usize,
     /// What `config.json` states about quantized tensors, if it was needed.
+    #[cfg_attr(not(native), allow(dead_code, reason = "only opened models on disk are opened again"))]
     config: Option<ModelConfig>,
     names: NameIndex,
     /// The components that were requested as slices, by tensor and component.
@@ -107,6 +108,7 @@ impl Reader {
     }
 
     /// What `config.json` states about quantized tensors, if it was needed.
+    #[cfg(native)]
     pub(crate) fn config(&self) -> Option<&ModelConfig> {
         self.config.as_ref()
     }

@@ -8,22 +8,71 @@ use proptest::prelude::*;
 use serde_json::json;
 
 const ENDINGS: [&str; 34] = [
-    "weight", "scales", "biases", "qweight", "qzeros", "g_idx", "weight.absmax", "weight.quant_map",
-    "weight.quant_state.bitsandbytes__nf4", "weight.nested_absmax", "weight.nested_quant_map", "SCB", "weight_scale",
-    "weight_scale_inv", "weight_packed", "weight_shape", "weight_zero_point", "weight_g_idx", "weight_global_scale",
-    "weight_scale_2", "scale_weight", "weight_blocks", "weight_scales", "weight._data", "weight._scale", "W_q",
-    "scale", "zero", "nbits", "axis", "shape", "packing", "_weight_qdata", "_weight_scale",
+    "weight",
+    "scales",
+    "biases",
+    "qweight",
+    "qzeros",
+    "g_idx",
+    "weight.absmax",
+    "weight.quant_map",
+    "weight.quant_state.bitsandbytes__nf4",
+    "weight.nested_absmax",
+    "weight.nested_quant_map",
+    "SCB",
+    "weight_scale",
+    "weight_scale_inv",
+    "weight_packed",
+    "weight_shape",
+    "weight_zero_point",
+    "weight_g_idx",
+    "weight_global_scale",
+    "weight_scale_2",
+    "scale_weight",
+    "weight_blocks",
+    "weight_scales",
+    "weight._data",
+    "weight._scale",
+    "W_q",
+    "scale",
+    "zero",
+    "nbits",
+    "axis",
+    "shape",
+    "packing",
+    "_weight_qdata",
+    "_weight_scale",
 ];
 
 /// The parts that belong together, so that most files have a group.
 const METHODS: [&[usize]; 12] = [
-    &[0, 1, 2], &[0, 1], &[3, 4, 1, 5], &[3, 4, 1], &[0, 6, 7, 8], &[0, 6, 7, 8, 9, 10], &[0, 11], &[0, 13],
-    &[14, 12, 15, 16, 17], &[14, 12, 18], &[25, 26, 27, 28, 29, 30, 31], &[21, 22],
+    &[0, 1, 2],
+    &[0, 1],
+    &[3, 4, 1, 5],
+    &[3, 4, 1],
+    &[0, 6, 7, 8],
+    &[0, 6, 7, 8, 9, 10],
+    &[0, 11],
+    &[0, 13],
+    &[14, 12, 15, 16, 17],
+    &[14, 12, 18],
+    &[25, 26, 27, 28, 29, 30, 31],
+    &[21, 22],
 ];
 
 const DTYPES: [Dtype; 12] = [
-    Dtype::U8, Dtype::I8, Dtype::I32, Dtype::U32, Dtype::I64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8_E4M3,
-    Dtype::F8_E5M2, Dtype::F8_E8M0, Dtype::F64,
+    Dtype::U8,
+    Dtype::I8,
+    Dtype::I32,
+    Dtype::U32,
+    Dtype::I64,
+    Dtype::F32,
+    Dtype::F16,
+    Dtype::BF16,
+    Dtype::F8_E4M3,
+    Dtype::F8_E5M2,
+    Dtype::F8_E8M0,
+    Dtype::F64,
 ];
 
 const DIMS: [u64; 12] = [0, 1, 2, 3, 4, 8, 16, 24, 32, 64, 128, 256];
@@ -124,8 +173,7 @@ fn parts_of_fitting_shapes_are_grouped_whatever_their_contents() {
             (1, dtype(Dtype::BF16), vec![dim(3), dim(2)]),
             (2, dtype(Dtype::BF16), vec![dim(3), dim(2)]),
         ];
-        let float8 =
-            [(0, dtype(Dtype::F8_E4M3), vec![dim(4), dim(8)]), (13, dtype(Dtype::F32), vec![dim(2), dim(2)])];
+        let float8 = [(0, dtype(Dtype::F8_E4M3), vec![dim(4), dim(8)]), (13, dtype(Dtype::F32), vec![dim(2), dim(2)])];
         for parts in [&gptq[..], &mlx, &float8] {
             assert_eq!(load_all(file(parts, &contents), Some(config)), 1, "{parts:?}");
         }

@@ -26,7 +26,7 @@ pub enum NotCast {
     Rows,
     /// The tensor is quantized, and its dtype cannot be decoded.
     Dtype,
-    /// The tensor is quantized in several components, and ambiguous, or the dtype to write is not F32, F16 or BF16.
+    /// The tensor is quantized in several components, which are not cast to blocks.
     Layout,
     /// The tensor is quantized, and its rows may be padded to whole blocks, which its file does not state.
     Padding,

@@ -98,6 +98,9 @@ fn in_dtypes(input: &dyn Input, dtype: Option<&Dtype>, companion: Option<&dyn Co
         match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
             Some(dtype) => tensors.push(in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?),
             None => {
+                if let (Some(quantized), Some(Dtype::F32 | Dtype::F16 | Dtype::BF16)) = (tensor.quantized(), dtype) {
+                    quantized.scheme.check().map_err(|error| error.in_tensor(&tensor.name))?;
+                }
                 has_parts |= tensor.quantized().is_some();
                 tensors.extend(tensor.stored_parts());
             }
@@ -182,9 +185,7 @@ fn not_cast(input: &dyn Input, dtype: &Dtype) -> Vec<String> {
         let (why, advice) = match reason {
             NotCast::Rows => ("their rows do not fill its blocks", "F16 and BF16 have no blocks"),
             NotCast::Dtype => ("this dtype cannot be decoded", "Convert them with the tool that wrote the model"),
-            NotCast::Layout => {
-                ("they are ambiguous, or it is not F32, F16 or BF16", "Convert them to F32 first, with `config.json`")
-            }
+            NotCast::Layout => ("they are quantized in several components", "Convert them to F32 or F16 first"),
             NotCast::Padding => ("their rows may be padded", "Convert them with the tool that wrote the model"),
         };
         let noun = if count == 1 { "tensor" } else { "tensors" };

@@ -2,17 +2,20 @@
 
 use super::{Failure, warn};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weightstream::internals::hub::Hub;
 use weightstream::internals::loader::{Options, SignedDigests};
 pub(super) use weightstream::internals::location::is_object;
 use weightstream::internals::location::is_url;
-use weightstream::internals::native::{Reader, RemoteReader, Verified, read_url};
+use weightstream::internals::native::{Reader, RemoteReader, Verified, read_file, read_url};
 use weightstream::internals::progress::Progress;
 use weightstream::internals::source::http::HttpSource;
 use weightstream::internals::write::Input;
-use weightstream::{Error, ErrorKind, Result};
+use weightstream::{Error, ErrorKind, ModelConfig, Result};
 use weightstream_publish::object::ObjectSource;
+
+/// The maximum size of a `config.json`.
+const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
 /// The arguments that select the model.
 #[derive(clap::Args)]
@@ -25,6 +28,11 @@ pub(super) struct ModelArguments {
     place: OsString,
     #[command(flatten)]
     http: HttpArguments,
+    /// The model's `config.json`, which states how some quantized layouts of SafeTensors are to be read (MLX, GPTQ …).
+    ///
+    /// By default, the file of that name beside the model is read if it is needed.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// The options of URLs.
@@ -49,7 +57,7 @@ pub(super) enum Model {
 
 impl ModelArguments {
     pub(super) fn new(place: OsString, http: HttpArguments) -> Self {
-        ModelArguments { place, http }
+        ModelArguments { place, http, config: None }
     }
 
     /// The path or URL as given.
@@ -81,7 +89,14 @@ impl ModelArguments {
     /// Like [`ModelArguments::open`]. The files of a model at a URL must be those that were signed.
     pub(super) fn open_signed(&self, signature: Option<SignedDigests>) -> Result<Model, Failure> {
         let headers = self.http.headers_for(&[&self.place])?;
-        self.http.open(&self.place, &headers, signature)
+        let options = Options::default().with_signature(signature).with_config(self.read_config()?);
+        self.http.open(&self.place, &headers, options)
+    }
+
+    fn read_config(&self) -> Result<Option<ModelConfig>> {
+        let Some(path) = &self.config else { return Ok(None) };
+        let json = read_file(path, MAX_CONFIG_BYTES)?;
+        ModelConfig::from_json(&json).map(Some).map_err(|error| error.in_file(&path.display().to_string()))
     }
 
     /// Reads a whole small file at a URL, with the headers if it has the origin of the model.
@@ -98,7 +113,7 @@ impl HttpArguments {
         let headers = self.headers_for(&places)?;
         let mut models = Vec::new();
         for place in places {
-            models.push(self.open(place, &headers, None)?);
+            models.push(self.open(place, &headers, Options::default())?);
         }
         let lost = |_| Error::new(ErrorKind::Internal, "a model was not opened");
         Ok(models.try_into().map_err(lost)?)
@@ -110,22 +125,13 @@ impl HttpArguments {
         Ok(if self.same_origin { source.same_origin_only() } else { source })
     }
 
-    fn open(
-        &self,
-        place: &OsString,
-        headers: &[(String, String)],
-        signature: Option<SignedDigests>,
-    ) -> Result<Model, Failure> {
+    fn open(&self, place: &OsString, headers: &[(String, String)], options: Options) -> Result<Model, Failure> {
         let model = match url(place) {
             Some(url) if is_object(url) => {
-                let options = Options::default().with_signature(signature);
                 Model::Object(Box::new(RemoteReader::open_source(ObjectSource::new(url)?, options)?))
             }
-            Some(url) => {
-                let options = Options::default().with_signature(signature);
-                Model::Remote(Box::new(RemoteReader::open_source(self.source(url, headers)?, options)?))
-            }
-            None => Model::Local(Box::new(Reader::open(place)?)),
+            Some(url) => Model::Remote(Box::new(RemoteReader::open_source(self.source(url, headers)?, options)?)),
+            None => Model::Local(Box::new(Reader::open_with_config(place, options.config.as_ref())?)),
         };
         for (file, warning) in model.warnings() {
             warn(&format!("{file}: {warning}"));

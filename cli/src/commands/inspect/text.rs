@@ -9,7 +9,7 @@ use crate::commands::{Failure, count, one_line};
 use indicatif::HumanCount;
 use std::io::Write;
 use weightstream::internals::dtype::element_count;
-use weightstream::internals::index::{Encoding, Tensor};
+use weightstream::internals::index::{Encoding, Layout, Tensor};
 
 /// The maximum width of a metadata line if the output is not a terminal. Values (a vocabulary, a tokenizer) can have
 /// megabytes; `--json` prints them in full.
@@ -64,6 +64,8 @@ fn table(model: &Model, rows: &[Row]) -> Table {
     let shows_file = model.file_count() > 1;
     let mut headings = vec!["TENSOR", "DTYPE", "SHAPE", "BYTES>"];
     headings.extend(shows_stored.then_some("STORED>"));
+    let shows_quantization = rows.iter().any(|row| quantization(row.tensor).is_some());
+    headings.extend(shows_quantization.then_some("QUANTIZATION"));
     headings.extend(shows_file.then_some("FILE>"));
     headings.extend(rows.iter().any(|row| row.sha256.is_some()).then_some("SHA256"));
     let mut table = Table::new(&headings);
@@ -78,11 +80,27 @@ fn table(model: &Model, rows: &[Row]) -> Table {
                 false => HumanCount(tensor.stored_length()).to_string(),
             });
         }
+        row.extend(shows_quantization.then(|| quantization(tensor).unwrap_or_default()));
         row.extend(shows_file.then(|| tensor.shard.to_string()));
         row.extend(sha256.as_ref().map(|digests| digests.join(" ")));
         table.row(row);
     }
     table
+}
+
+/// How a tensor of several components is quantized: the method, the bits of a code, and what shares a scale.
+fn quantization(tensor: &Tensor) -> Option<String> {
+    let described = tensor.attributes.get("quantization").filter(|_| matches!(tensor.layout, Layout::Quantized(_)))?;
+    let mut text = described.get("method")?.as_str()?.to_owned();
+    if let Some(bits) = described.get("bits") {
+        text.push_str(&format!(", {bits} bits"));
+    }
+    if let Some(size) = described.get("groupSize") {
+        text.push_str(&format!(", groups of {size}"));
+    } else if let Some([rows, columns]) = described.get("blockSize").and_then(|size| size.as_array()?.first_chunk()) {
+        text.push_str(&format!(", blocks of {rows} × {columns}"));
+    }
+    Some(text)
 }
 
 fn is_stored_raw(tensor: &Tensor) -> bool {

@@ -8,6 +8,7 @@ use crate::index::padding::PaddingCheck;
 use crate::index::{Manifest, PageTable, Parsed, Tensor};
 #[cfg(writes)]
 use crate::output::writer::Writer;
+use crate::values::budget::Budget;
 use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
 use std::borrow::Borrow;
@@ -198,9 +199,18 @@ pub(crate) enum Detection {
 pub(crate) struct ManifestParser {
     /// Whether a JSON document is a manifest of this format. Called in the order of the registry.
     pub(crate) recognises: fn(&Map<String, Value>) -> bool,
-    pub(crate) parse: fn(&Map<String, Value>) -> Result<Manifest>,
+    pub(crate) parse: ParseDocument,
     /// The extensions of the format that manifests may have in place of `.json`.
     pub(crate) extensions: &'static [&'static str],
+}
+
+/// Reads a document that names files of a model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ParseDocument {
+    /// The files have tensors that they list themselves.
+    Manifest(fn(&Map<String, Value>) -> Result<Manifest>),
+    /// The document lists the tensors, and the files are raw bytes. The budget is what its values have left.
+    Tensors(fn(Map<String, Value>, &mut Budget) -> Result<Parsed>),
 }
 
 /// How the files of a format are named.

@@ -65,7 +65,7 @@ use crate::index::publication::Publication;
 use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
 use crate::values::{budget::Budget, json};
 use crate::window::{Stop, Window};
-use entry::{Detection, Parser};
+use entry::{Detection, ParseDocument, Parser};
 use std::borrow::Borrow;
 
 /// Lists the formats: the Cargo feature and the module of each.
@@ -232,8 +232,12 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {
             parser.loaded()?;
+            let parse = match manifest.parse {
+                ParseDocument::Manifest(parse) => parse,
+                ParseDocument::Tensors(parse) => return Ok(parse(document, &mut budget)?),
+            };
             let publication = Publication::take_from(&mut document)?.map(Box::new);
-            let mut manifest = check_parts((manifest.parse)(&document)?)?;
+            let mut manifest = check_parts(parse(&document)?)?;
             publication.iter().try_for_each(|publication| publication.describe_parts(&mut manifest.parts))?;
             Ok(Parsed::Manifest(Manifest { publication, ..manifest }))
         }

@@ -146,7 +146,15 @@ impl Parser {
 
 impl Parser {
     /// The same parser, whose code is in the part of rare formats.
-    #[cfg(any(feature = "aero", feature = "burnpack", feature = "embd", feature = "onnx", feature = "ztensor"))]
+    #[cfg(any(
+        feature = "aero",
+        feature = "burnpack",
+        feature = "embd",
+        feature = "mlc",
+        feature = "onnx",
+        feature = "tfjs",
+        feature = "ztensor"
+    ))]
     pub(crate) const fn deferred(self) -> Self {
         self.deferred_to(Code::Formats)
     }
@@ -192,6 +200,8 @@ pub(crate) enum Detection {
     Magic(&'static [&'static [u8]]),
     /// The format has no magic. Called only if no format's magic matches.
     Heuristic(fn(&[u8]) -> bool),
+    /// The file is a JSON document, which only its [`ManifestParser`] recognises.
+    Document,
 }
 
 /// The functions that read the manifest of a model in several files.
@@ -202,6 +212,8 @@ pub(crate) struct ManifestParser {
     pub(crate) parse: ParseDocument,
     /// The extensions of the format that manifests may have in place of `.json`.
     pub(crate) extensions: &'static [&'static str],
+    /// The names of documents that are the model if no other file is.
+    pub(crate) names: &'static [&'static str],
 }
 
 /// Reads a document that names files of a model.
@@ -219,6 +231,8 @@ pub(crate) struct FileNames {
     pub(crate) extensions: &'static [&'static str],
     /// Those extensions that manifests may have, too.
     pub(crate) manifest_extensions: &'static [&'static str],
+    /// The names of documents that are the model if no other file is.
+    pub(crate) document_names: &'static [&'static str],
     /// Whether manifests may be documents with a name that ends with `.json`.
     pub(crate) has_manifest: bool,
     pub(crate) is_split_by_number: bool,
@@ -228,13 +242,13 @@ pub(crate) struct FileNames {
 impl FileNames {
     pub(super) const fn of(format: &Format) -> Self {
         let Format { extensions, parser, .. } = format;
-        let manifest_extensions = match parser.manifest {
-            Some(manifest) => manifest.extensions,
-            None => &[],
+        let (manifest_extensions, document_names): (&[&str], &[&str]) = match parser.manifest {
+            Some(manifest) => (manifest.extensions, manifest.names),
+            None => (&[], &[]),
         };
-        let has_manifest = parser.manifest.is_some() || parser.has_weight_map;
+        let has_manifest = (parser.manifest.is_some() && document_names.is_empty()) || parser.has_weight_map;
         let Parser { is_split_by_number, has_data_files, .. } = *parser;
-        FileNames { extensions, manifest_extensions, has_manifest, is_split_by_number, has_data_files }
+        FileNames { extensions, manifest_extensions, document_names, has_manifest, is_split_by_number, has_data_files }
     }
 }
 

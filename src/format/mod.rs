@@ -45,10 +45,14 @@ pub mod burnpack;
 pub mod embd;
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "mlc")]
+pub mod mlc;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(feature = "tfjs")]
+pub mod tfjs;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
@@ -86,8 +90,10 @@ registry! {
     "burnpack" => burnpack,
     "embd" => embd,
     "gguf" => gguf,
+    "mlc" => mlc,
     "onnx" => onnx,
     "safetensors" => safetensors,
+    "tfjs" => tfjs,
     "ztensor" => ztensor,
 }
 
@@ -207,10 +213,10 @@ fn parser_of(window: &Window) -> Result<&'static Parser, Stop> {
 fn position(head: &[u8]) -> Option<usize> {
     let has_magic = |parser: &Parser| match parser.detection {
         Detection::Magic(magics) => magics.iter().any(|magic| head.starts_with(magic)),
-        Detection::Heuristic(_) => false,
+        Detection::Heuristic(_) | Detection::Document => false,
     };
     let matches_heuristic = |parser: &Parser| match parser.detection {
-        Detection::Magic(_) => false,
+        Detection::Magic(_) | Detection::Document => false,
         Detection::Heuristic(recognises) => recognises(head),
     };
     PARSERS.iter().position(has_magic).or_else(|| PARSERS.iter().position(matches_heuristic))

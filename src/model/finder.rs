@@ -5,7 +5,7 @@
 
 mod names;
 
-use crate::format::FileNames;
+use crate::format::{self, FileNames};
 use crate::index::MAX_PARTS;
 use crate::index::split::Split;
 use crate::sorting::gather;
@@ -57,6 +57,10 @@ pub fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> Found<'
         models = Files::of(paths).models(content);
         remove_parts(&mut models, content);
     }
+    if models.is_empty() {
+        let documents = documents(paths);
+        models = documents.into_iter().map(|path| Model { path, can_open: true, may_name_files: true }).collect();
+    }
     match models.as_slice() {
         [] => Found::Nothing,
         [Model { path, can_open: true, .. }] => Found::One(path),
@@ -91,8 +95,26 @@ pub(crate) fn may_name_files(name: &str, byte_length: u64) -> bool {
         Some((names, Kind::Whole { may_name_files, .. })) => may_name_files || names.has_data_files,
         Some((_, Kind::Numbered { .. } | Kind::Named(_))) => false,
         Some((_, Kind::Manifest(_))) => true,
+        None if format::file_names().iter().any(|names| names.document_names.contains(&name)) => true,
         None => name.to_ascii_lowercase().ends_with(JSON) && byte_length <= MAX_UNNAMED_MANIFEST_BYTES,
     }
+}
+
+/// The documents with the name of one that stands for a model, such as `model.json`. In each folder, the first name of
+/// a format counts.
+fn documents<'a>(paths: &[&'a str]) -> Vec<&'a str> {
+    let is_visible = |path: &&&str| !path.split('/').any(|segment| segment.starts_with('.'));
+    let mut found: Vec<&str> = Vec::new();
+    let names = format::file_names().iter().flat_map(|names| names.document_names);
+    for name in names {
+        for path in paths.iter().filter(is_visible) {
+            let (folder, file) = split_folder(path);
+            if file == *name && found.iter().all(|other| split_folder(other).0 != folder) {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// What to do about files without a model.

@@ -13,10 +13,11 @@ use std::rc::Rc;
 use weightstream::Error;
 use weightstream::internals::dtype::{Dtype, element_count};
 use weightstream::internals::format;
-use weightstream::internals::index::{Layout, Tensor};
+use weightstream::internals::index::{Layout, Parsed, Tensor};
 use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::window::Window;
 
 #[test]
 fn every_fixture_has_the_expected_contents() {
@@ -40,8 +41,10 @@ fn every_format_has_fixtures_in_its_folder() {
     let fixtures = corpus::fixtures();
     for format in format::formats() {
         let mut in_folder = fixtures.iter().filter(|fixture| fixture.folder() == format.name);
-        let is_detected =
-            |fixture: &Fixture| format::detect(fixture.bytes()).map(|found| found.name) == Some(format.name);
+        let is_detected = |fixture: &Fixture| match format::parse(&Window::whole(fixture.bytes())) {
+            Ok(Parsed::WithData(index, _)) => index.format == format.name,
+            _ => format::detect(fixture.bytes()).map(|found| found.name) == Some(format.name),
+        };
         assert!(in_folder.any(is_detected), "tests/fixtures/{} has no file of the format", format.name);
     }
 }
@@ -274,6 +277,7 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
         ("aero", "packed") => packed_dtype(tensor),
         ("ztensor", _) => ztensor_dtype(tensor),
         ("onnx", _) => onnx_dtype(tensor).to_owned(),
+        ("tfjs" | "mlc", _) => numpy_dtype(spelling),
         _ => spelling.to_uppercase(),
     }
 }
@@ -317,6 +321,18 @@ fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
         "f4_e2m1" => "F4".to_owned(),
         spelling => {
             let short = spelling.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
+            short.to_uppercase()
+        }
+    }
+}
+
+/// The dtype of a name of NumPy: `float32` is F32.
+fn numpy_dtype(name: &str) -> String {
+    match name {
+        "complex64" => "C64".to_owned(),
+        "float8_e4m3fn" => "F8_E4M3".to_owned(),
+        _ => {
+            let short = name.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
             short.to_uppercase()
         }
     }

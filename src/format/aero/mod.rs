@@ -33,6 +33,7 @@ pub const FORMAT: Format = Format {
             recognises: is_manifest,
             parse: ParseDocument::Manifest(parse_manifest),
             extensions: &[".aeroset"],
+            names: &[],
         }),
         ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse).deferred()
     },

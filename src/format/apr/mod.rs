@@ -45,6 +45,7 @@ pub const FORMAT: Format = Format {
             recognises: is_manifest,
             parse: ParseDocument::Manifest(parse_manifest),
             extensions: &[".apr"],
+            names: &[],
         }),
         ..Parser::new(Detection::Magic(&[b"APR2", b"APR\0", b"APR1", b"APRN"]), layout::parse)
     },

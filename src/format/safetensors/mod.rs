@@ -29,6 +29,7 @@ pub const FORMAT: Format = Format {
             recognises: is_manifest,
             parse: ParseDocument::Manifest(parse_manifest),
             extensions: &[],
+            names: &[],
         }),
         ..Parser::new(Detection::Heuristic(parse::recognises), parse::parse)
     },

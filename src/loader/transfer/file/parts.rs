@@ -8,6 +8,7 @@ use crate::loader::signed_digests::SignedDigests;
 use crate::loader::transfer::joined::{self, JoinedFiles};
 use crate::loader::transfer::signed::SignedContent;
 use crate::source::ModelSource;
+use futures::lock::Mutex;
 use std::rc::Rc;
 
 impl<S: ModelSource> ModelFile<S> {
@@ -40,8 +41,9 @@ impl<S: ModelSource> ModelFile<S> {
 
     /// Files of raw bytes that follow each other, read as one, which is named like `first`.
     pub(crate) fn joined(&self, first: &Part, files: Vec<Self>) -> Result<Self> {
-        let first = self.part(first)?;
-        Ok(ModelFile { signed: None, joined: Some(JoinedFiles::new(files)), retry: joined::retry_policy(), ..first })
+        let joined = Some(JoinedFiles::new(files));
+        let head_checked = Mutex::new(true); // each file checks its own
+        Ok(ModelFile { signed: None, joined, head_checked, retry: joined::retry_policy(), ..self.raw_part(first)? })
     }
 
     /// Tells the source what the file has in common with files of the previous revision, whose paths are relative to

@@ -17,7 +17,7 @@ pub const FORMAT: Format = Format {
     name: parse::NAME,
     title: "MLC",
     extensions: &[".json"],
-    versions: &[],
+    versions: &["1"],
     checksums: &[],
     parser: Parser {
         manifest: Some(ManifestParser {

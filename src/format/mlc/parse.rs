@@ -40,7 +40,7 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
     };
     let index = Index {
         format: NAME,
-        version: String::new(),
+        version: "1".into(), // documents state none
         metadata,
         long_arrays: Vec::new(),
         tensors: Vec::new().into(),

@@ -15,7 +15,7 @@ pub(super) enum Stored {
 }
 
 /// The name of the key, and of the attribute.
-const QUANTIZATION: &str = "quantization";
+pub(super) const QUANTIZATION: &str = "quantization";
 
 /// Reads `dtype` and `quantization` of a weight.
 ///
@@ -35,11 +35,13 @@ pub(super) fn stored_as(weight: &Map<String, Value>) -> Result<Stored> {
     };
     match (name, quantization.get("dtype").and_then(Value::as_str)) {
         ("float32", Some("float16")) => Ok(Stored::Elements(Dtype::F16, Metadata::new())),
-        ("float32" | "int32", Some(integer @ ("uint8" | "uint16"))) => {
-            let described = json!({
-                "method": super::parse::NAME, "dtype": integer, "scale": number("scale")?, "min": number("min")?, "to": name,
-            });
-            Ok(Stored::Elements(dtype_named(integer)?, Metadata::from_iter([(QUANTIZATION.to_owned(), described)])))
+        (to @ ("float32" | "int32"), Some(integer @ ("uint8" | "uint16"))) => {
+            let (scale, min) = (number("scale")?, number("min")?);
+            let is_identity = to == "int32" && scale.as_f64() == Some(1.0) && min.as_f64() == Some(0.0);
+            let described =
+                json!({ "method": super::parse::NAME, "dtype": integer, "scale": scale, "min": min, "to": to });
+            let attributes = (!is_identity).then(|| (QUANTIZATION.to_owned(), described));
+            Ok(Stored::Elements(dtype_named(integer)?, attributes.into_iter().collect()))
         }
         (name, _) => {
             let what = format!("it is {name}, quantized as {}, which TensorFlow.js cannot decode", shown(quantization));
@@ -64,15 +66,30 @@ fn dtype_named(name: &str) -> Result<Dtype> {
     })
 }
 
-/// The name of a dtype whose weights TensorFlow.js decodes as they are.
+/// The data type that TensorFlow.js decodes elements of this dtype to, if the attribute describes its quantization.
 #[cfg(writes)]
-pub(super) fn name_of(dtype: &Dtype) -> Option<&'static str> {
-    Some(match dtype {
-        Dtype::F32 => "float32",
-        Dtype::F16 => "float16",
-        Dtype::I32 => "int32",
-        Dtype::Bool => "bool",
-        Dtype::C64 => "complex64",
-        _ => return None,
-    })
+pub(super) fn decoded_name<'a>(dtype: &Dtype, quantization: &'a Value) -> Option<&'a str> {
+    let text = |key: &str| quantization.get(key).and_then(Value::as_str);
+    let is_number = |key: &str| quantization.get(key).is_some_and(Value::is_number);
+    let is_own = text("method") == Some(super::parse::NAME) && is_number("scale") && is_number("min");
+    let is_stored = matches!((dtype, text("dtype")), (Dtype::U8, Some("uint8")) | (Dtype::U16, Some("uint16")));
+    text("to").filter(|to| is_own && is_stored && matches!(*to, "float32" | "int32"))
+}
+
+/// How TensorFlow.js stores elements of this dtype, whose values it then decodes: the data type, and the quantization.
+/// It has unsigned integers only as integers of 32 bits that are quantized, with a scale of 1.
+#[cfg(writes)]
+pub(super) fn stored_by_name(dtype: &Dtype) -> Option<(&'static str, Option<Value>)> {
+    let plain = |name| Some((name, None));
+    let identity = |dtype: &str| json!({ "dtype": dtype, "scale": 1, "min": 0, "original_dtype": "int32" });
+    match dtype {
+        Dtype::F32 => plain("float32"),
+        Dtype::I32 => plain("int32"),
+        Dtype::Bool => plain("bool"),
+        Dtype::C64 => plain("complex64"),
+        Dtype::F16 => Some(("float32", Some(json!({ "dtype": "float16", "original_dtype": "float32" })))),
+        Dtype::U8 => Some(("int32", Some(identity("uint8")))),
+        Dtype::U16 => Some(("int32", Some(identity("uint16")))),
+        _ => None,
+    }
 }

@@ -12,6 +12,8 @@
 
 mod dtypes;
 mod parse;
+#[cfg(writes)]
+mod write;
 
 pub(crate) use parse::is_manifest;
 
@@ -22,7 +24,7 @@ pub const FORMAT: Format = Format {
     name: parse::NAME,
     title: "TensorFlow.js",
     extensions: &[".json"],
-    versions: &["layers-model", "graph-model"],
+    versions: &["1"],
     checksums: &[],
     parser: Parser {
         manifest: Some(ManifestParser {
@@ -34,7 +36,7 @@ pub const FORMAT: Format = Format {
         ..Parser::new(Detection::Document, super::parse_manifest).deferred()
     },
     #[cfg(writes)]
-    writer: None,
+    writer: Some(write::WRITER),
 };
 
 #[cfg(all(test, not(any(web, miri))))]

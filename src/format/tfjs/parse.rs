@@ -15,9 +15,6 @@ pub(super) const NAME: &str = "tfjs";
 /// The key of the list of weights.
 pub(super) const WEIGHTS: &str = "weightsManifest";
 
-/// The key of the kind of model, which stands for a version.
-pub(super) const KIND: &str = "format";
-
 /// Whether a JSON document is a model of TensorFlow.js. Without a list, it has no weights.
 pub(crate) fn is_manifest(document: &Map<String, Value>) -> bool {
     document.contains_key(WEIGHTS)
@@ -33,10 +30,9 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
         model.add_group(group, budget)?;
     }
     drop(groups);
-    let version = document.get(KIND).and_then(Value::as_str).unwrap_or_default().to_owned();
     let index = Index {
         format: NAME,
-        version,
+        version: "1".into(), // documents state none
         metadata: document,
         long_arrays: Vec::new(),
         tensors: model.without_bytes.into(),

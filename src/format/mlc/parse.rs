@@ -29,7 +29,8 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
     for record in &records {
         let path = text(record, "dataPath").ok_or_else(|| malformed("a record of a file has no `dataPath`"))?;
         let file = parse_file(&part_path(path)?, record, budget).map_err(|e| e.in_file(path))?;
-        if !paths.insert(path) {
+        let is_new = file.parts.first().is_some_and(|part| paths.insert(part.path.clone()));
+        if !is_new {
             return Err(malformed("the file is named twice").in_file(path));
         }
         data.push(file);

@@ -153,6 +153,7 @@ impl Parser {
         feature = "mlc",
         feature = "onnx",
         feature = "tfjs",
+        feature = "tflite",
         feature = "ztensor"
     ))]
     pub(crate) const fn deferred(self) -> Self {

@@ -53,6 +53,8 @@ pub mod onnx;
 pub mod safetensors;
 #[cfg(feature = "tfjs")]
 pub mod tfjs;
+#[cfg(feature = "tflite")]
+pub mod tflite;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
@@ -94,6 +96,7 @@ registry! {
     "onnx" => onnx,
     "safetensors" => safetensors,
     "tfjs" => tfjs,
+    "tflite" => tflite,
     "ztensor" => ztensor,
 }
 

@@ -278,6 +278,8 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
         ("ztensor", _) => ztensor_dtype(tensor),
         ("onnx", _) => onnx_dtype(tensor).to_owned(),
         ("tfjs" | "mlc", _) => numpy_dtype(spelling),
+        ("tflite", "INT4" | "UINT4" | "INT2") => spelling.to_owned(),
+        ("tflite", _) => numpy_dtype(&spelling.to_lowercase()),
         _ => spelling.to_uppercase(),
     }
 }
@@ -330,7 +332,9 @@ fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
 fn numpy_dtype(name: &str) -> String {
     match name {
         "complex64" => "C64".to_owned(),
+        "complex128" => "C128".to_owned(),
         "float8_e4m3fn" => "F8_E4M3".to_owned(),
+        "float8_e5m2" => "F8_E5M2".to_owned(),
         _ => {
             let short = name.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
             short.to_uppercase()

@@ -145,7 +145,16 @@ impl Parser {
 
 impl Parser {
     /// The same parser, whose code is in the part of rare formats.
-    #[cfg(any(feature = "aero", feature = "burnpack", feature = "embd", feature = "onnx", feature = "ztensor"))]
+    #[cfg(any(
+        feature = "aero",
+        feature = "burnpack",
+        feature = "embd",
+        feature = "npy",
+        feature = "npz",
+        feature = "onnx",
+        feature = "pytorch",
+        feature = "ztensor"
+    ))]
     pub(crate) const fn deferred(self) -> Self {
         self.deferred_to(Code::Formats)
     }
@@ -191,6 +200,9 @@ pub(crate) enum Detection {
     Magic(&'static [&'static [u8]]),
     /// The format has no magic. Called only if no format's magic matches.
     Heuristic(fn(&[u8]) -> bool),
+    /// Like `Heuristic`, with the first [`HEAD_BYTES`](super::HEAD_BYTES): the name of the first member of an archive
+    /// is farther from the start.
+    LongHead(fn(&[u8]) -> bool),
 }
 
 /// The functions that read the manifest of a model in several files.

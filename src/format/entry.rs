@@ -151,7 +151,10 @@ impl Parser {
         feature = "burnpack",
         feature = "embd",
         feature = "mlc",
+        feature = "npy",
+        feature = "npz",
         feature = "onnx",
+        feature = "pytorch",
         feature = "tfjs",
         feature = "tflite",
         feature = "ztensor"
@@ -201,6 +204,9 @@ pub(crate) enum Detection {
     Magic(&'static [&'static [u8]]),
     /// The format has no magic. Called only if no format's magic matches.
     Heuristic(fn(&[u8]) -> bool),
+    /// Like `Heuristic`, with the first [`HEAD_BYTES`](super::HEAD_BYTES): the name of the first member of an archive
+    /// is farther from the start.
+    LongHead(fn(&[u8]) -> bool),
     /// The file is a JSON document, which only its [`ManifestParser`] recognises.
     Document,
 }

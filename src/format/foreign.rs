@@ -162,7 +162,7 @@ fn kind_of(head: &[u8]) -> Option<Kind> {
 }
 
 /// The name of the first file in a ZIP archive.
-fn first_name_in_zip(head: &[u8]) -> Option<&[u8]> {
+pub(super) fn first_name_in_zip(head: &[u8]) -> Option<&[u8]> {
     let header = head.strip_prefix(b"PK\x03\x04")?;
     let length = header.get(22..24)?.try_into().map(u16::from_le_bytes).ok()?;
     header.get(26..)?.get(..usize::from(length))

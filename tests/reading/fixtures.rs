@@ -277,9 +277,11 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
         ("aero", "packed") => packed_dtype(tensor),
         ("ztensor", _) => ztensor_dtype(tensor),
         ("onnx", _) => onnx_dtype(tensor).to_owned(),
-        ("tfjs" | "mlc", _) => numpy_dtype(spelling),
+        ("tfjs" | "mlc", _) => full_dtype(spelling),
         ("tflite", "INT4" | "UINT4" | "INT2") => spelling.to_owned(),
-        ("tflite", _) => numpy_dtype(&spelling.to_lowercase()),
+        ("tflite", _) => full_dtype(&spelling.to_lowercase()),
+        ("npy" | "npz", _) => numpy_dtype(spelling),
+        ("pytorch", _) => torch_dtype(spelling),
         _ => spelling.to_uppercase(),
     }
 }
@@ -328,8 +330,8 @@ fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
     }
 }
 
-/// The dtype of a name of NumPy: `float32` is F32.
-fn numpy_dtype(name: &str) -> String {
+/// The dtype of a name in full: `float32` is F32.
+fn full_dtype(name: &str) -> String {
     match name {
         "complex64" => "C64".to_owned(),
         "complex128" => "C128".to_owned(),
@@ -339,6 +341,35 @@ fn numpy_dtype(name: &str) -> String {
             let short = name.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
             short.to_uppercase()
         }
+    }
+}
+
+/// NumPy spells dtypes with their byte order, kind and number of bytes.
+fn numpy_dtype(spelling: &str) -> String {
+    let (kind, bytes) = spelling[1..].split_at(1);
+    match kind {
+        "b" => "BOOL".to_owned(),
+        "V" => format!("V{bytes}"),
+        _ => format!("{}{}", kind.to_uppercase(), 8 * bytes.parse::<u32>().unwrap()),
+    }
+}
+
+/// PyTorch spells dtypes in full, with other names for 8-bit floats.
+fn torch_dtype(spelling: &str) -> String {
+    match spelling {
+        "complex64" => "C64".to_owned(),
+        "complex128" => "C128".to_owned(),
+        "float8_e8m0fnu" => "F8_E8M0".to_owned(),
+        _ if spelling.starts_with("float8") => {
+            let short = spelling.replace("float8", "f8");
+            short.strip_suffix("fn").unwrap_or(&short).to_uppercase()
+        }
+        _ => spelling
+            .replace("bfloat", "bf")
+            .replace("float", "f")
+            .replace("uint", "u")
+            .replace("int", "i")
+            .to_uppercase(),
     }
 }
 

@@ -150,6 +150,7 @@ impl Parser {
         feature = "aero",
         feature = "burnpack",
         feature = "embd",
+        feature = "hdf5",
         feature = "mlc",
         feature = "npy",
         feature = "npz",

@@ -47,6 +47,8 @@ pub mod burnpack;
 pub mod embd;
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 #[cfg(feature = "mlc")]
 pub mod mlc;
 #[cfg(feature = "npy")]
@@ -100,6 +102,7 @@ registry! {
     "burnpack" => burnpack,
     "embd" => embd,
     "gguf" => gguf,
+    "hdf5" => hdf5,
     "mlc" => mlc,
     "npy" => npy,
     "npz" => npz,

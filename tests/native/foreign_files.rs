@@ -6,11 +6,9 @@ use std::path::Path;
 use weightstream::ErrorKind::{Truncated, Unsupported};
 
 /// The file, what the error calls it, and a part of the advice.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 11] = [
     ("git_lfs.safetensors", "a Git LFS pointer", "git lfs pull"),
     ("pickle.pkl", "a Python pickle", "safetensors.torch"),
-    ("keras.h5", "an HDF5 file, such as Keras writes", "safetensors.numpy"),
-    ("keras.keras", "a Keras model", "safetensors.numpy"),
     ("model.zip", "a ZIP archive", "Extract"),
     ("model.tar", "a tar archive", "Extract"),
     ("model.apr.gz", "compressed with gzip", "Decompress"),

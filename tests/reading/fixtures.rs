@@ -277,7 +277,7 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
         ("aero", "packed") => packed_dtype(tensor),
         ("ztensor", _) => ztensor_dtype(tensor),
         ("onnx", _) => onnx_dtype(tensor).to_owned(),
-        ("tfjs" | "mlc", _) => full_dtype(spelling),
+        ("hdf5" | "tfjs" | "mlc", _) => full_dtype(spelling),
         ("tflite", "INT4" | "UINT4" | "INT2") => spelling.to_owned(),
         ("tflite", _) => full_dtype(&spelling.to_lowercase()),
         ("npy" | "npz", _) => numpy_dtype(spelling),

@@ -4,6 +4,7 @@ use super::flatbuffer::{FlatBuffer, Table};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
 use crate::window::{Stop, Window};
+use crate::zip::{Archive, Method};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 
@@ -11,8 +12,17 @@ use std::ops::Range;
 const IDENTIFIER: &[u8] = b"TFL3";
 const IDENTIFIER_AT: usize = 4;
 
+/// The magic of a `.task`, a ZIP archive.
+const ZIP: &[u8] = b"PK\x03\x04";
+
 /// The magic of a `.litertlm`.
 const LITERTLM: &[u8] = b"LITERTLM";
+
+/// The bytes up to the end of the identifier of a model.
+const MIN_MODEL_BYTES: u64 = 8;
+
+/// The version of a `.task`, which states none.
+const TASK_VERSION: &str = "1";
 
 /// The bytes before the FlatBuffer of a `.litertlm`: the magic, the version, padding, and the end of the FlatBuffer.
 const HEADER_BYTES: u64 = 32;
@@ -54,9 +64,16 @@ pub(super) struct Sections {
     pub(super) warnings: Vec<String>,
 }
 
-/// Whether the file is a model, or contains some.
+/// Whether the file is a model, or contains some. The first member of a `.task` is a model.
 pub(super) fn recognises(head: &[u8]) -> bool {
-    head.starts_with(LITERTLM) || head.get(IDENTIFIER_AT..).is_some_and(|rest| rest.starts_with(IDENTIFIER))
+    let is_model = head.get(IDENTIFIER_AT..).is_some_and(|rest| rest.starts_with(IDENTIFIER));
+    is_model || head.starts_with(LITERTLM) || is_task(head)
+}
+
+fn is_task(head: &[u8]) -> bool {
+    let length = head.get(26..28).and_then(|length| Some(usize::from(u16::from_le_bytes(length.try_into().ok()?))));
+    let name = length.and_then(|length| head.get(30..30 + length)).unwrap_or_default();
+    head.starts_with(ZIP) && (name.ends_with(b".tflite") || name.starts_with(b"TF_LITE_"))
 }
 
 impl Sections {
@@ -66,6 +83,9 @@ impl Sections {
     /// [`Stop::Need`] while bytes are missing; `UNSUPPORTED` for another major version; `FORMAT` and `LIMIT` for an
     /// invalid header.
     pub(super) fn of(window: &Window) -> Result<Self, Stop> {
+        if window.get(0..8)?.starts_with(ZIP) {
+            return Sections::of_task(window);
+        }
         if window.get(0..8)? != LITERTLM {
             let models = vec![(String::new(), 0..u64::MAX)];
             return Ok(Sections { version: None, models, metadata: Map::new(), warnings: Vec::new() });
@@ -90,6 +110,29 @@ impl Sections {
         };
         sections.read(root)?;
         Ok(sections)
+    }
+
+    /// The members of a `.task` that are models: their names are the prefixes.
+    fn of_task(window: &Window) -> Result<Self, Stop> {
+        let archive = Archive::read(window)?;
+        if archive.entries.len() as u64 > MAX_SECTIONS {
+            let what = format!("the archive has {} members; the limit is {MAX_SECTIONS}", archive.entries.len());
+            return Err(Error::new(ErrorKind::Limit, what).into());
+        }
+        let (mut models, mut compressed) = (Vec::new(), 0);
+        for entry in archive.entries.iter().filter(|entry| entry.byte_length > MIN_MODEL_BYTES) {
+            if entry.method()? != Method::Stored {
+                compressed += 1;
+                continue;
+            }
+            let data = entry.data(window)?;
+            if window.get(data.start..data.start + MIN_MODEL_BYTES)?.ends_with(IDENTIFIER) {
+                models.push((format!("{}/", entry.name), data));
+            }
+        }
+        let warning = (compressed > 0).then(|| format!("not listed: {compressed} members that are compressed"));
+        let (version, metadata) = (Some(TASK_VERSION.to_owned()), Map::new());
+        Ok(Sections { version, models, metadata, warnings: warning.into_iter().collect() })
     }
 
     fn read(&mut self, root: Table) -> Result<(), Stop> {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::path::Path;
 
-const FIXTURES: [&str; 5] =
-    ["weights.tflite", "quantized.tflite", "subgraphs.tflite", "behind.tflite", "model.litertlm"];
+const FIXTURES: [&str; 6] =
+    ["weights.tflite", "quantized.tflite", "subgraphs.tflite", "behind.tflite", "model.litertlm", "model.task"];
 
 fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tflite").join(name)).unwrap()

@@ -123,6 +123,7 @@
 //! | | `values` | JSON, CBOR and MessagePack, read within a memory budget |
 //! | | `index`, `long_array`, `name_index` | tensors and components; long arrays of metadata; names |
 //! | | `codec`, `output` | decoders and checksums; encoders and the files that are written |
+//! | | `zip` | ZIP archives, which some formats are |
 //! | | [`signature`] | signatures of models, and what they state |
 //! | | `identity`, `status`, `retry` | the version of a file; what an HTTP status means; when to retry |
 //! | | `names`, `location` | names of files in paths and URLs; what is a URL |
@@ -206,6 +207,8 @@ mod window;
 mod workers;
 #[cfg(writes)]
 pub mod write;
+#[cfg(feature = "zip")]
+mod zip;
 
 #[cfg(native)]
 pub use api::StreamingLoader;

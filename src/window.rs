@@ -2,6 +2,7 @@
 
 mod passing;
 mod resume;
+mod scattered;
 
 pub(crate) use passing::{Content, Pieces};
 

@@ -20,7 +20,7 @@ pub fn parse(format: Option<&Format>, file: &[u8]) {
         Ok(Parsed::File(index) | Parsed::Part(index, _)) => check(index, file.len() as u64),
         Ok(Parsed::WithData(index, data)) => {
             check(index, file.len() as u64);
-            assert!(data.iter().all(|data| stays_in_folder(&data.part.path)));
+            assert!(data.iter().flat_map(|data| &data.parts).all(|part| stays_in_folder(&part.path)));
         }
         Ok(Parsed::Packed(component)) => assert!(component.range.end <= file.len() as u64),
         Ok(Parsed::Manifest(manifest)) => assert!(manifest.parts.iter().all(|part| stays_in_folder(&part.path))),

@@ -6,6 +6,8 @@ pub mod byte_order;
 pub mod byte_streams;
 pub mod cast;
 pub mod crc32;
+#[cfg(feature = "zip")]
+pub mod deflate;
 pub mod dequantize;
 pub mod difference;
 pub mod digest;
@@ -36,6 +38,9 @@ pub enum Decoder {
     /// [`Encoding::ByteStreamSplit`].
     #[cfg(feature = "ztensor")]
     ByteStreams(byte_streams::Joiner),
+    /// [`Encoding::Deflate`].
+    #[cfg(feature = "zip")]
+    Deflate(deflate::Deflate),
     /// [`Encoding::Lz4Blocks`].
     #[cfg(feature = "lz4")]
     Lz4(lz4::Lz4Blocks),
@@ -63,6 +68,8 @@ impl Decoder {
             }
             #[cfg(feature = "ztensor")]
             Encoding::ByteStreamSplit => Some(Decoder::ByteStreams(byte_streams::Joiner::of(component, digests))),
+            #[cfg(feature = "zip")]
+            Encoding::Deflate { .. } => Some(Decoder::Deflate(deflate::Deflate::of(component))),
             #[cfg(feature = "lz4")]
             Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::of(component))),
             #[cfg(feature = "lz4")]
@@ -83,6 +90,8 @@ impl Decoder {
             Decoder::BigEndian(decoder) => decoder.push(input, emit),
             #[cfg(feature = "ztensor")]
             Decoder::ByteStreams(decoder) => decoder.push(input, emit),
+            #[cfg(feature = "zip")]
+            Decoder::Deflate(decoder) => decoder.push(input, emit),
             #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.push(input, emit),
             #[cfg(feature = "lz4")]
@@ -125,6 +134,8 @@ impl Decoder {
             }
             #[cfg(feature = "ztensor")]
             Decoder::ByteStreams(decoder) => decoder.push_some(input, emit),
+            #[cfg(feature = "zip")]
+            Decoder::Deflate(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "lz4")]
@@ -166,6 +177,8 @@ impl Decoder {
             #[cfg(feature = "ztensor")]
             Decoder::ByteStreams(decoder) => return decoder.finish(),
             Decoder::BigEndian(decoder) => decoder.finish(),
+            #[cfg(feature = "zip")]
+            Decoder::Deflate(decoder) => decoder.finish(),
             #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.finish(),
             #[cfg(feature = "lz4")]

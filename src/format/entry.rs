@@ -8,6 +8,7 @@ use crate::index::padding::PaddingCheck;
 use crate::index::{Manifest, PageTable, Parsed, Tensor};
 #[cfg(writes)]
 use crate::output::writer::Writer;
+use crate::values::budget::Budget;
 use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
 use std::borrow::Borrow;
@@ -145,7 +146,20 @@ impl Parser {
 
 impl Parser {
     /// The same parser, whose code is in the part of rare formats.
-    #[cfg(any(feature = "aero", feature = "burnpack", feature = "embd", feature = "onnx", feature = "ztensor"))]
+    #[cfg(any(
+        feature = "aero",
+        feature = "burnpack",
+        feature = "embd",
+        feature = "hdf5",
+        feature = "mlc",
+        feature = "npy",
+        feature = "npz",
+        feature = "onnx",
+        feature = "pytorch",
+        feature = "tfjs",
+        feature = "tflite",
+        feature = "ztensor"
+    ))]
     pub(crate) const fn deferred(self) -> Self {
         self.deferred_to(Code::Formats)
     }
@@ -191,6 +205,11 @@ pub(crate) enum Detection {
     Magic(&'static [&'static [u8]]),
     /// The format has no magic. Called only if no format's magic matches.
     Heuristic(fn(&[u8]) -> bool),
+    /// Like `Heuristic`, with the first [`HEAD_BYTES`](super::HEAD_BYTES): the name of the first member of an archive
+    /// is farther from the start.
+    LongHead(fn(&[u8]) -> bool),
+    /// The file is a JSON document, which only its [`ManifestParser`] recognises.
+    Document,
 }
 
 /// The functions that read the manifest of a model in several files.
@@ -198,9 +217,20 @@ pub(crate) enum Detection {
 pub(crate) struct ManifestParser {
     /// Whether a JSON document is a manifest of this format. Called in the order of the registry.
     pub(crate) recognises: fn(&Map<String, Value>) -> bool,
-    pub(crate) parse: fn(&Map<String, Value>) -> Result<Manifest>,
+    pub(crate) parse: ParseDocument,
     /// The extensions of the format that manifests may have in place of `.json`.
     pub(crate) extensions: &'static [&'static str],
+    /// The names of documents that are the model if no other file is.
+    pub(crate) names: &'static [&'static str],
+}
+
+/// Reads a document that names files of a model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ParseDocument {
+    /// The files have tensors that they list themselves.
+    Manifest(fn(&Map<String, Value>) -> Result<Manifest>),
+    /// The document lists the tensors, and the files are raw bytes. The budget is what its values have left.
+    Tensors(fn(Map<String, Value>, &mut Budget) -> Result<Parsed>),
 }
 
 /// How the files of a format are named.
@@ -209,6 +239,8 @@ pub(crate) struct FileNames {
     pub(crate) extensions: &'static [&'static str],
     /// Those extensions that manifests may have, too.
     pub(crate) manifest_extensions: &'static [&'static str],
+    /// The names of documents that are the model if no other file is.
+    pub(crate) document_names: &'static [&'static str],
     /// Whether manifests may be documents with a name that ends with `.json`.
     pub(crate) has_manifest: bool,
     pub(crate) is_split_by_number: bool,
@@ -218,13 +250,13 @@ pub(crate) struct FileNames {
 impl FileNames {
     pub(super) const fn of(format: &Format) -> Self {
         let Format { extensions, parser, .. } = format;
-        let manifest_extensions = match parser.manifest {
-            Some(manifest) => manifest.extensions,
-            None => &[],
+        let (manifest_extensions, document_names): (&[&str], &[&str]) = match parser.manifest {
+            Some(manifest) => (manifest.extensions, manifest.names),
+            None => (&[], &[]),
         };
-        let has_manifest = parser.manifest.is_some() || parser.has_weight_map;
+        let has_manifest = (parser.manifest.is_some() && document_names.is_empty()) || parser.has_weight_map;
         let Parser { is_split_by_number, has_data_files, .. } = *parser;
-        FileNames { extensions, manifest_extensions, has_manifest, is_split_by_number, has_data_files }
+        FileNames { extensions, manifest_extensions, document_names, has_manifest, is_split_by_number, has_data_files }
     }
 }
 

@@ -19,7 +19,8 @@ type Kind = (&'static str, &'static str);
 /// A magic and its offset.
 type Magic = (usize, &'static [u8]);
 
-const LITERT: &str = "Run it with LiteRT; `openFile` loads files of any format.";
+#[cfg(not(feature = "tflite"))]
+const LITERT: &str = "Build weightstream with the feature `tflite`.";
 const GGML: Kind = ("a GGML file, the predecessor of GGUF", "Convert it to GGUF with the tools of llama.cpp.");
 const TO_SAFETENSORS: &str = "Convert it to SafeTensors with `save_file` of `safetensors.torch`.";
 const PYTORCH: Kind = ("a PyTorch checkpoint", TO_SAFETENSORS);
@@ -48,7 +49,9 @@ static KINDS: &[(Magic, Kind)] = &[
     ),
     ((0, b"\x93NUMPY"), ("a NumPy array", NUMPY_ADVICE)),
     ((0, b"\x89HDF\r\n\x1a\n"), ("an HDF5 file, such as Keras writes", KERAS_ADVICE)),
+    #[cfg(not(feature = "tflite"))]
     ((4, b"TFL3"), ("a TensorFlow Lite model", LITERT)),
+    #[cfg(not(feature = "tflite"))]
     ((0, b"LITERTLM"), ("a LiteRT-LM model", LITERT)),
     ((257, b"ustar"), ("a tar archive", "Extract the model from it.")),
     ((0, b"7z\xbc\xaf\x27\x1c"), ("a 7z archive", "Extract the model from it.")),
@@ -159,7 +162,7 @@ fn kind_of(head: &[u8]) -> Option<Kind> {
 }
 
 /// The name of the first file in a ZIP archive.
-fn first_name_in_zip(head: &[u8]) -> Option<&[u8]> {
+pub(super) fn first_name_in_zip(head: &[u8]) -> Option<&[u8]> {
     let header = head.strip_prefix(b"PK\x03\x04")?;
     let length = header.get(22..24)?.try_into().map(u16::from_le_bytes).ok()?;
     header.get(26..)?.get(..usize::from(length))

@@ -33,6 +33,8 @@ mod deferred;
 mod entry;
 mod foreign;
 pub(crate) mod ggml;
+#[cfg(any(feature = "npy", feature = "pytorch"))]
+pub(crate) mod warned;
 pub(crate) use foreign::{HEAD_BYTES, MediaType, check_headerless};
 
 #[cfg(feature = "aero")]
@@ -45,10 +47,24 @@ pub mod burnpack;
 pub mod embd;
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
+#[cfg(feature = "mlc")]
+pub mod mlc;
+#[cfg(feature = "npy")]
+pub mod npy;
+#[cfg(feature = "npz")]
+pub mod npz;
 #[cfg(feature = "onnx")]
 pub mod onnx;
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(feature = "tfjs")]
+pub mod tfjs;
+#[cfg(feature = "tflite")]
+pub mod tflite;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
@@ -65,7 +81,7 @@ use crate::index::publication::Publication;
 use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
 use crate::values::{budget::Budget, json};
 use crate::window::{Stop, Window};
-use entry::{Detection, Parser};
+use entry::{Detection, ParseDocument, Parser};
 use std::borrow::Borrow;
 
 /// Lists the formats: the Cargo feature and the module of each.
@@ -86,8 +102,15 @@ registry! {
     "burnpack" => burnpack,
     "embd" => embd,
     "gguf" => gguf,
+    "hdf5" => hdf5,
+    "mlc" => mlc,
+    "npy" => npy,
+    "npz" => npz,
     "onnx" => onnx,
+    "pytorch" => pytorch,
     "safetensors" => safetensors,
+    "tfjs" => tfjs,
+    "tflite" => tflite,
     "ztensor" => ztensor,
 }
 
@@ -121,7 +144,7 @@ pub(crate) fn file_names() -> &'static [FileNames] {
     FILE_NAMES
 }
 
-/// Detects the format of a file from `head`: its first [`SNIFF_BYTES`], or the whole file if it is shorter. Returns
+/// Detects the format of a file from `head`: its first [`HEAD_BYTES`], or the whole file if it is shorter. Returns
 /// `None` for unknown bytes, and for a JSON manifest.
 #[doc(hidden)]
 pub fn detect(head: &[u8]) -> Option<&'static Format> {
@@ -196,22 +219,24 @@ pub fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
 }
 
 fn parser_of(window: &Window) -> Result<&'static Parser, Stop> {
-    let sniff_end = window.file_length().unwrap_or(SNIFF_BYTES).min(SNIFF_BYTES);
-    let head = window.get(0..sniff_end)?;
+    let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
+    let head = window.get(0..head_end)?;
     let manifest = || is_json_object(head).then_some(&MANIFEST);
     let parser = position(head).and_then(|at| PARSERS.get(at)).or_else(manifest);
     parser.ok_or_else(|| foreign::unrecognised(window))?.loaded()
 }
 
 /// Returns the position in the registry of the format of a file that begins with `head`.
-fn position(head: &[u8]) -> Option<usize> {
+fn position(long_head: &[u8]) -> Option<usize> {
+    let head = long_head.get(..SNIFF_BYTES as usize).unwrap_or(long_head);
     let has_magic = |parser: &Parser| match parser.detection {
         Detection::Magic(magics) => magics.iter().any(|magic| head.starts_with(magic)),
-        Detection::Heuristic(_) => false,
+        Detection::Heuristic(_) | Detection::LongHead(_) | Detection::Document => false,
     };
     let matches_heuristic = |parser: &Parser| match parser.detection {
-        Detection::Magic(_) => false,
+        Detection::Magic(_) | Detection::Document => false,
         Detection::Heuristic(recognises) => recognises(head),
+        Detection::LongHead(recognises) => recognises(long_head),
     };
     PARSERS.iter().position(has_magic).or_else(|| PARSERS.iter().position(matches_heuristic))
 }
@@ -232,8 +257,12 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {
             parser.loaded()?;
+            let parse = match manifest.parse {
+                ParseDocument::Manifest(parse) => parse,
+                ParseDocument::Tensors(parse) => return Ok(parse(document, &mut budget)?),
+            };
             let publication = Publication::take_from(&mut document)?.map(Box::new);
-            let mut manifest = check_parts((manifest.parse)(&document)?)?;
+            let mut manifest = check_parts(parse(&document)?)?;
             publication.iter().try_for_each(|publication| publication.describe_parts(&mut manifest.parts))?;
             Ok(Parsed::Manifest(Manifest { publication, ..manifest }))
         }

@@ -22,17 +22,49 @@ pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) 
     check(tensors, data_end, Equal::AreTied)
 }
 
+/// Like [`check_tensors`], for formats in which tensors are views, which may overlap in any way.
+///
+/// # Errors
+/// The errors of [`check_tensors`], except for an overlap; `LIMIT` if the tensors have many times the bytes of the file.
+#[cfg(feature = "pytorch")]
+pub(crate) fn check_views(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
+    check(tensors, data_end, Equal::AreViews)?;
+    let ranges = tensors.iter().flat_map(|tensor| &tensor.components).map(|component| &component.range);
+    let end = data_end.or(ranges.clone().map(|range| range.end).max()).unwrap_or(0);
+    let viewed = ranges.fold(0u64, |sum, range| sum.saturating_add(range.end - range.start));
+    let limit = BASE_VIEWED_BYTES.saturating_add(end.saturating_mul(VIEWED_BYTES_PER_BYTE));
+    if viewed > limit {
+        let what = format!(
+            "the tensors are views of {viewed} bytes of a file of {end} bytes; weightstream allows at most {limit}"
+        );
+        return Err(Error::new(ErrorKind::Limit, what));
+    }
+    Ok(())
+}
+
+/// The bytes that the views in a file of any length may have together.
+#[cfg(feature = "pytorch")]
+const BASE_VIEWED_BYTES: u64 = 64 << 20;
+
+/// The additional bytes for each byte of the file: models that use the same layer again have at most 24 of them.
+/// Prevents a small file from being read for hours.
+#[cfg(feature = "pytorch")]
+const VIEWED_BYTES_PER_BYTE: u64 = 32;
+
 /// The first of the ascending offsets `starts` that is greater than `start`. A tensor at `start` whose dtype has no
 /// known size ends there.
 pub(crate) fn next_start(starts: &[u64], start: u64) -> Option<u64> {
     starts.get(starts.partition_point(|&other| other <= start)).copied()
 }
 
-/// What components of exactly the same range are.
+/// What components of the same range are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Equal {
     Overlap,
     AreTied,
+    /// They may also overlap in part.
+    #[cfg(feature = "pytorch")]
+    AreViews,
 }
 
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, equal: Equal) -> Result<()> {
@@ -49,6 +81,10 @@ fn check(tensors: &mut [Tensor], data_end: Option<u64>, equal: Equal) -> Result<
                 return Err(Error::new(ErrorKind::Truncated, what).at(range.clone()).in_tensor(&tensor.name));
             }
         }
+    }
+    #[cfg(feature = "pytorch")]
+    if equal == Equal::AreViews {
+        return Ok(());
     }
     let mut ranges: Vec<_> = components().filter(|(_, range)| !range.is_empty()).collect();
     sort(&mut ranges, |(_, range)| (range.start, range.end, 0));

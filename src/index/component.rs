@@ -67,6 +67,12 @@ pub enum Encoding {
     /// padding between them.
     #[cfg(feature = "ztensor")]
     ByteStreamSplit,
+    /// A DEFLATE stream (RFC 1951).
+    #[cfg(feature = "zip")]
+    Deflate {
+        /// The number of decoded bytes that precede those of the component.
+        skipped: u32,
+    },
     /// LZ4 in APR v2: blocks of at most 64 KiB, each preceded by its stored length as a u32.
     #[cfg(feature = "lz4")]
     Lz4Blocks,
@@ -89,6 +95,8 @@ impl Encoding {
             Encoding::BigEndian => "big-endian",
             #[cfg(feature = "ztensor")]
             Encoding::ByteStreamSplit => "byte_stream_split",
+            #[cfg(feature = "zip")]
+            Encoding::Deflate { .. } => "deflate",
             #[cfg(feature = "lz4")]
             Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
             #[cfg(feature = "onnx")]

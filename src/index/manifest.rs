@@ -38,12 +38,13 @@ pub struct Catalog {
     pub part_of_shard: HashMap<u64, usize>,
 }
 
-/// A file of raw bytes: it has no header of its own, and another file of the model lists its tensors.
+/// A file of raw bytes: it has no header of its own, and another file of the model lists its tensors. Some formats
+/// split it into several files, at any byte.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataFile {
-    /// The file.
-    pub part: Part,
+    /// The file. If there are several, their bytes follow each other, and ranges are offsets in all of them together.
+    pub parts: Vec<Part>,
     /// The tensors in the file.
     pub tensors: Vec<Tensor>,
 }

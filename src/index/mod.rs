@@ -25,6 +25,7 @@ mod raw_tensors;
 pub(crate) mod sparse;
 pub(crate) mod split;
 mod stored_end;
+pub(crate) mod strides;
 mod tensor;
 mod tensors;
 pub(crate) mod values;
@@ -35,6 +36,8 @@ pub(crate) use blocks::BlockSpan;
 pub use blocks::{BlockEnd, Blocks};
 #[doc(hidden)]
 pub use byte_streams::{ByteStream, ByteStreams};
+#[cfg(feature = "pytorch")]
+pub(crate) use checks::check_views;
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
 pub use component::{Component, Encoding, PageTable};
 pub(crate) use component::{DATA, role_named};

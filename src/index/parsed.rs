@@ -41,7 +41,7 @@ impl Parsed {
                 NamedFiles { parts, differences }
             }
             Parsed::WithData(_, data) => {
-                NamedFiles { parts: data.into_iter().map(|data| data.part).collect(), ..NamedFiles::default() }
+                NamedFiles { parts: data.into_iter().flat_map(|data| data.parts).collect(), ..NamedFiles::default() }
             }
             Parsed::File(_) | Parsed::Part(..) | Parsed::Packed(_) => NamedFiles::default(),
         }

@@ -105,17 +105,18 @@ impl<S: ModelSource> Loader<S> {
 
     /// The head of a file as it is.
     pub(super) async fn read_shard(&self, shard: usize) -> Result<Rc<OpenShard>> {
-        let Shard { file, part, opened } = self.shards.get(shard).ok_or_else(|| {
+        let found = self.shards.get(shard).ok_or_else(|| {
             Error::new(ErrorKind::Internal, format!("there is no file {shard}: the model has {}", self.shards.len()))
         })?;
+        let (Shard { file, opened, .. }, part) = (found, found.part());
         let mut opened = opened.lock().await;
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
         let mut parsed = file.parse_with(format::parse).await;
-        assembly::check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
+        assembly::check_length(part, file.length()).map_err(|e| self.place(shard, e))?;
         if let Ok(Parsed::Packed(_)) = parsed {
-            assembly::check_packed(part.as_ref()).map_err(|e| self.place(shard, e))?;
+            assembly::check_packed(part).map_err(|e| self.place(shard, e))?;
             parsed = file.parse().await;
         }
         let content = self.assembly.part(shard, parsed?).map_err(|e| self.place(shard, e))?;

@@ -163,7 +163,7 @@ impl<S: ModelSource> Loader<S> {
         }
         let shards = Shard::all(&file, &assembly, opened, digests)?;
         let (loading, prefetched, priority, verified_by, late_warnings) = Default::default();
-        let parts = shards.iter().map(|shard| (&shard.file.source, shard.part.as_ref()));
+        let parts = shards.iter().map(|shard| (&shard.file.source, shard.part()));
         digests.check_files(parts.chain(is_manifest.then_some((&file.source, None))))?;
         if let Some((_, digest)) = digests.of_file(&file.source, None).filter(|_| is_manifest) {
             check_whole(&file, digest).await.map_err(|e| e.in_file(file.source.name()))?;
@@ -209,11 +209,15 @@ impl<S: ModelSource> Loader<S> {
         self.shards.iter().map(|shard| (shard.file.source.name(), shard.file.file_length()))
     }
 
-    /// What names and describes these files; `None` for the file that was opened.
+    /// What names and describes these files, and those that follow each other in one; `None` for the file that was
+    /// opened.
     #[doc(hidden)]
     #[cfg(all(http_client, writes))]
     pub fn parts(&self) -> impl Iterator<Item = Option<&Part>> {
-        self.shards.iter().map(|shard| shard.part.as_ref())
+        self.shards.iter().flat_map(|shard| {
+            let opened = shard.parts.is_empty().then_some(None);
+            opened.into_iter().chain(shard.parts.iter().map(Some))
+        })
     }
 
     /// The sources of these files.

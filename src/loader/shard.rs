@@ -1,6 +1,6 @@
 //! The files of a model, and their headers.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::digests::Digests;
@@ -13,7 +13,8 @@ use std::rc::Rc;
 /// A file of the model, and its header once that was read.
 pub(crate) struct Shard<S: ModelSource> {
     pub(super) file: Rc<ModelFile<S>>,
-    pub(super) part: Option<Part>,
+    /// What names and describes the file, or the files that follow each other in it; empty for the file that was opened.
+    pub(super) parts: Vec<Part>,
     pub(crate) opened: Mutex<Option<Rc<OpenShard>>>,
 }
 
@@ -27,6 +28,14 @@ pub(crate) struct OpenShard {
 }
 
 impl<S: ModelSource> Shard<S> {
+    /// What describes the file as a whole; `None` for the file that was opened, and for several in one.
+    pub(super) fn part(&self) -> Option<&Part> {
+        match self.parts.as_slice() {
+            [part] => Some(part),
+            _ => None,
+        }
+    }
+
     /// The files with tensors of a model, whose first file is `file`. Those of a manifest are not opened yet.
     ///
     /// # Errors
@@ -64,10 +73,10 @@ impl<S: ModelSource> Shard<S> {
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
         digests.expect_contents(&file, &index);
         let open = OpenShard::of(&file, PartContent { index, shadowed: Vec::new() }, shard);
-        Shard { file, part: None, opened: Mutex::new(Some(Rc::new(open))) }
+        Shard { file, parts: Vec::new(), opened: Mutex::new(Some(Rc::new(open))) }
     }
 
-    /// A file of raw bytes that `file` names. It is not read yet.
+    /// A file of raw bytes that `file` names, or several that follow each other. They are not read yet.
     pub(super) fn data(
         file: &ModelFile<S>,
         data: DataFile,
@@ -75,11 +84,24 @@ impl<S: ModelSource> Shard<S> {
         shard: usize,
         digests: &Digests,
     ) -> Result<Self> {
-        let part = data.part.clone();
-        let file = Rc::new(file.raw_part(&part)?);
-        file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, Some(&part))));
+        let open = |part: &Part| {
+            let file = file.raw_part(part)?;
+            file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, Some(part))));
+            Ok(file)
+        };
+        let parts = data.parts.clone();
+        let file = match parts.as_slice() {
+            [part] => open(part)?,
+            parts => {
+                let files = parts.iter().map(open).collect::<Result<Vec<_>>>()?;
+                check_not_pinned(&files, parts, digests)?;
+                let first = parts.first().ok_or_else(|| Error::new(ErrorKind::Internal, "a data file has no parts"))?;
+                file.joined(first, files)?
+            }
+        };
+        let file = Rc::new(file);
         let index = data.into_index(listed_in, None).map_err(|e| e.in_file(file.source.name()))?;
-        Ok(Shard { part: Some(part), ..Shard::opened(file, index, shard, digests) })
+        Ok(Shard { parts, ..Shard::opened(file, index, shard, digests) })
     }
 
     /// The files that a manifest names, resolved relative to `file`. None of them is read yet.
@@ -92,7 +114,7 @@ impl<S: ModelSource> Shard<S> {
             if let Some(copies) = publication.and_then(|publication| publication.copies_of(&part.path)) {
                 opened.expect_copies(file, copies)?;
             }
-            Ok(Shard { file: opened, part: Some(part.clone()), opened: Mutex::new(None) })
+            Ok(Shard { file: opened, parts: vec![part.clone()], opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()
     }
@@ -108,6 +130,22 @@ impl OpenShard {
         index.tensors.set_shard(shard);
         index.tensors.index_names();
         OpenShard { index, shadowed, parts: Vec::new() }
+    }
+}
+
+/// Checks that the caller has pinned no digest of files that are read as one: it would not be compared.
+///
+/// # Errors
+/// `UNSUPPORTED` for a file with such a digest.
+fn check_not_pinned<S: ModelSource>(files: &[ModelFile<S>], parts: &[Part], digests: &Digests) -> Result<()> {
+    let pinned = |(file, part): &(&ModelFile<S>, &Part)| digests.of_file(&file.source, Some(part)).is_some();
+    match files.iter().zip(parts).find(pinned) {
+        Some((file, _)) => {
+            let what = "`digests` has this file, which is read together with those that continue it";
+            let error = Error::new(ErrorKind::Unsupported, what).in_file(file.source.name());
+            Err(error.advise("State the digests of tensors, or write the weights to one file."))
+        }
+        None => Ok(()),
     }
 }
 

@@ -34,12 +34,13 @@ impl<S: ModelSource> Loader<S> {
     /// `UNSUPPORTED` for a pinned digest of a file of unknown length; errors of the source.
     pub(crate) async fn file_plans(&self, of_tensors: TensorDigests) -> Result<Vec<FilePlan>> {
         let mut plans = Vec::new();
-        for Shard { file, part, opened } in &self.shards {
-            let by_caller = self.options.digests.of_file(&file.source, part.as_ref()).map(|(_, digest)| digest);
+        for shard in &self.shards {
+            let (Shard { file, opened, .. }, part) = (shard, shard.part());
+            let by_caller = self.options.digests.of_file(&file.source, part).map(|(_, digest)| digest);
             let stated = StatedDigests {
-                manifest: part.as_ref().and_then(|part| part.digest),
+                manifest: part.and_then(|part| part.digest),
                 pinned: file.signed_digest().or(by_caller),
-                host: file.source.stated_digest(),
+                host: file.source.stated_digest().filter(|_| file.joined.is_none()),
             };
             if file.length().is_none() && stated.are_any() {
                 file.learn_length().await?;
@@ -52,7 +53,7 @@ impl<S: ModelSource> Loader<S> {
             }
             let plan = FilePlan::new(in_file, stated, file.length(), file.stored_length());
             let plan = plan.map_err(|e| e.in_file(file.source.name()))?;
-            plans.push(plan.with_states(part.as_ref().map_or(&[], |part| &part.states)));
+            plans.push(plan.with_states(part.map_or(&[], |part| &part.states)));
         }
         Ok(plans)
     }

@@ -5,7 +5,7 @@
 
 mod names;
 
-use crate::format::FileNames;
+use crate::format::{self, FileNames};
 use crate::index::MAX_PARTS;
 use crate::index::split::Split;
 use crate::sorting::gather;
@@ -17,6 +17,12 @@ const USUAL_NAMES: [&str; 2] = ["model.safetensors.index.json", "model.safetenso
 
 /// The extensions of PyTorch checkpoints.
 const PYTORCH: [&str; 3] = [".bin", ".pt", ".pth"];
+
+/// The extension of files of raw bytes, which PyTorch checkpoints have, too.
+const RAW_BYTES: &str = ".bin";
+
+/// The beginning of the usual names of PyTorch checkpoints.
+const PYTORCH_MODEL: &str = "pytorch_model";
 
 /// The number of names that an error lists.
 const MAX_NAMES: usize = 12;
@@ -57,6 +63,9 @@ pub fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> Found<'
         models = Files::of(paths).models(content);
         remove_parts(&mut models, content);
     }
+    if !models.iter().any(|model| USUAL_NAMES.contains(&split_folder(model.path).1)) {
+        add_documents(&mut models, paths);
+    }
     match models.as_slice() {
         [] => Found::Nothing,
         [Model { path, can_open: true, .. }] => Found::One(path),
@@ -91,8 +100,40 @@ pub(crate) fn may_name_files(name: &str, byte_length: u64) -> bool {
         Some((names, Kind::Whole { may_name_files, .. })) => may_name_files || names.has_data_files,
         Some((_, Kind::Numbered { .. } | Kind::Named(_))) => false,
         Some((_, Kind::Manifest(_))) => true,
+        None if format::file_names().iter().any(|names| names.document_names.contains(&name)) => true,
         None => name.to_ascii_lowercase().ends_with(JSON) && byte_length <= MAX_UNNAMED_MANIFEST_BYTES,
     }
+}
+
+/// Replaces the files of raw bytes that a document such as `model.json` names, by their folder and extension: their
+/// names are no others than those of PyTorch checkpoints. Other models are preferred to documents.
+fn add_documents<'a>(models: &mut Vec<Model<'a>>, paths: &[&'a str]) {
+    let documents = documents(paths);
+    models.retain(|Model { path, .. }| {
+        let (folder, name) = split_folder(path);
+        let is_data = name.ends_with(RAW_BYTES) && !name.starts_with(PYTORCH_MODEL);
+        !is_data || documents.iter().all(|document| split_folder(document).0 != folder)
+    });
+    if models.is_empty() {
+        *models = documents.into_iter().map(|path| Model { path, can_open: true, may_name_files: true }).collect();
+    }
+}
+
+/// The documents with the name of one that stands for a model, such as `model.json`. In each folder, the first name of
+/// a format counts.
+fn documents<'a>(paths: &[&'a str]) -> Vec<&'a str> {
+    let is_visible = |path: &&&str| !path.split('/').any(|segment| segment.starts_with('.'));
+    let mut found: Vec<&str> = Vec::new();
+    let names = format::file_names().iter().flat_map(|names| names.document_names);
+    for name in names {
+        for path in paths.iter().filter(is_visible) {
+            let (folder, file) = split_folder(path);
+            if file == *name && found.iter().all(|other| split_folder(other).0 != folder) {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// What to do about files without a model.

@@ -77,6 +77,13 @@ impl FileBytes {
         }
     }
 
+    /// Joins files of raw bytes, which follow each other. They are named like the first one.
+    pub(super) fn joined(files: Vec<FileBytes>) -> Self {
+        let name = files.first().map(|file| file.name.clone()).unwrap_or_default();
+        let storage = Storage::Joined(files.into_iter().map(Arc::new).collect());
+        FileBytes { storage, ..FileBytes::in_memory(name, Arc::default()) }
+    }
+
     /// The file name without its folder.
     pub(super) fn file_name(&self) -> Option<&str> {
         #[cfg(native)]
@@ -204,9 +211,15 @@ impl TensorFile {
         Ok(TensorFile { shadowed, ..TensorFile::with_digests(bytes, index, stated)? })
     }
 
-    /// Opens a file of raw bytes, whose tensors are listed in another file.
-    pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
-        bytes.parse(|window| format::check_headerless(window, MediaType::Other))?;
+    /// Opens a file of raw bytes, or several that follow each other, whose tensors are listed in another file.
+    pub(super) fn data(mut files: Vec<FileBytes>, data: DataFile, listed_in: &Index) -> Result<Self> {
+        for file in &files {
+            file.parse(|window| format::check_headerless(window, MediaType::Other))?;
+        }
+        let bytes = match files.len() {
+            1 => files.remove(0),
+            _ => FileBytes::joined(files),
+        };
         let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
         Ok(TensorFile { bytes: Arc::new(bytes), index, plan: FilePlan::default(), shadowed: Vec::new() })
     }

@@ -56,6 +56,8 @@ use std::path::Path;
 #[cfg(native)]
 use std::sync::Arc;
 use std::sync::OnceLock;
+#[cfg(native)]
+use storage::Storage;
 
 /// A model in one file, or in several with a manifest.
 #[derive(Debug)]
@@ -127,7 +129,10 @@ impl Reader {
     /// All files: the manifest, if there is one, and the files with tensors.
     #[cfg(native)]
     fn opened(&self) -> impl Iterator<Item = &Arc<FileBytes>> {
-        self.manifest.iter().chain(self.files.iter().map(|file| &file.bytes))
+        self.manifest.iter().chain(self.files.iter().flat_map(|file| match &file.bytes.storage {
+            Storage::Joined(files) => files.as_slice(),
+            _ => std::slice::from_ref(&file.bytes),
+        }))
     }
 
     /// The files on disk of the model at `root`, for a source that shares them.

@@ -100,7 +100,10 @@ impl Reader {
         match opened {
             Opened::Tensors(index, number) => own = Some((TensorFile::new(first, index)?, number)),
             Opened::WithData(index, data) => {
-                let open = |data: DataFile| TensorFile::data(open_part(&data.part)?, data, &index);
+                let open = |data: DataFile| {
+                    let files = data.parts.iter().map(&mut open_part).collect::<Result<Vec<_>>>()?;
+                    TensorFile::data(files, data, &index)
+                };
                 let data = data.into_iter().map(open).collect::<Result<Vec<_>>>()?;
                 files.push(TensorFile::new(first, index)?);
                 files.extend(data);

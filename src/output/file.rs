@@ -232,6 +232,26 @@ impl PartialFile {
         Ok(())
     }
 
+    /// Replaces zeros at the offset `at`, which were written since the head, by `bytes`, and seeks back to the end.
+    ///
+    /// # Errors
+    /// `IO`; `INTERNAL` for an offset beyond the end.
+    #[cfg(feature = "npz")]
+    pub(crate) fn replace_zeros(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        let end = self.position;
+        let Some(after) = end.checked_sub(at.saturating_add(bytes.len() as u64)) else {
+            return Err(Error::new(ErrorKind::Internal, "bytes beyond the end of a file are replaced"));
+        };
+        self.seek(at)?;
+        self.file.write_all(bytes).map_err(|e| self.with_path(e))?;
+        self.seek(end)?;
+        // CRCs of equal length differ by the CRC of the difference without its initial value.
+        let difference = crc32::checksum(bytes) ^ crc32::checksum(&vec![0; bytes.len()]);
+        let crc32 = self.crc32.clone().finalize() ^ crc32::combine(difference, 0, after);
+        self.crc32 = crc32fast::Hasher::new_with_initial(crc32);
+        Ok(())
+    }
+
     /// The CRC-32/IEEE of the file so far; before the head is written, of the bytes after the head.
     pub fn crc32(&self) -> u32 {
         self.crc32.clone().finalize()

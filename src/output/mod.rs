@@ -6,6 +6,7 @@ pub(crate) mod file;
 pub(crate) mod kept;
 pub(crate) mod losses;
 pub(crate) mod metadata;
+pub(crate) mod npy;
 pub(crate) mod origin;
 mod partial;
 pub(crate) mod shards;

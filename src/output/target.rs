@@ -148,6 +148,12 @@ pub trait Sharded {
     /// Returns the alignment of tensors, relative to the start of the data.
     fn alignment(&self) -> u64;
 
+    /// The maximum length of a file if the caller does not choose one. A format that has it writes a manifest for any
+    /// number of files, because its files do not list their tensors.
+    fn max_file_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Checks the size of the head against the limits of readers. Called before anything is written.
     ///
     /// # Errors

@@ -80,7 +80,7 @@ impl SelectedFile {
         let parsed = match self.parse().await {
             Ok(Parsed::Manifest(manifest)) => Ok(manifest.parts),
             Ok(Parsed::Part(index, split)) => split.manifest(&index, Some(self.name())).map(|manifest| manifest.parts),
-            Ok(Parsed::WithData(_, data)) => Ok(data.into_iter().map(|data| data.part).collect()),
+            Ok(Parsed::WithData(_, data)) => Ok(data.into_iter().flat_map(|data| data.parts).collect()),
             Ok(Parsed::File(_) | Parsed::Packed(_)) => return Head::SingleFile,
             Err(error) => Err(error),
         };

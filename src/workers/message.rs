@@ -53,6 +53,8 @@ const KINDS: [ErrorKind; 5] =
 const ENCODINGS: &[(Encoding, &str)] = &[
     (Encoding::Raw, "raw"),
     (Encoding::BigEndian, "bigEndian"),
+    #[cfg(feature = "zip")]
+    (Encoding::Deflate { skipped: 0 }, "deflate"),
     #[cfg(feature = "ztensor")]
     (Encoding::ByteStreamSplit, "byteStreamSplit"),
     #[cfg(feature = "lz4")]
@@ -150,11 +152,13 @@ impl Body for JobReply {
 /// A task, with those fields of its component that a worker needs.
 fn encode_task(Task { component, wanted, stores_output, end, digests, conversion }: &Task) -> JsValue {
     let digests: Array = digests.iter().map(encode_digest).collect();
-    let encoding = ENCODINGS.iter().find(|(encoding, _)| *encoding == component.encoding).map(|(_, name)| *name);
+    let (base, skipped) = split_skipped(component.encoding);
+    let encoding = ENCODINGS.iter().find(|(encoding, _)| *encoding == base).map(|(_, name)| *name);
     let rule = (0..).zip(VALUE_RULES).find(|(_, rule)| Some(*rule) == component.rule).map(|(at, _)| at);
     Fields::new()
         .with("dtype", component.dtype.name())
         .with("encoding", encoding)
+        .with_optional("skippedBytes", skipped)
         .with("streams", component.streams().map(encode_streams))
         .with("range", encode_range(&component.range))
         .with_optional("decodedLength", component.decoded_length)
@@ -173,7 +177,10 @@ fn encode_task(Task { component, wanted, stores_output, end, digests, conversion
 fn decode_task(fields: &Fields) -> Option<Task> {
     let name = fields.text("encoding")?;
     let component = Component {
-        encoding: ENCODINGS.iter().find(|(_, known)| *known == name).map(|(encoding, _)| *encoding)?,
+        encoding: with_skipped(
+            ENCODINGS.iter().find(|(_, known)| *known == name).map(|(encoding, _)| *encoding)?,
+            fields.number("skippedBytes"),
+        ),
         decoded_length: fields.number("decodedLength"),
         max_decoded_length: fields.number("maxDecodedLength"),
         streams: decode_streams(fields)?,
@@ -194,6 +201,24 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         end: if fields.is_true("isComplete") { StoredEnd::Complete } else { StoredEnd::Anywhere },
         digests: fields.object::<Array>("digests")?.into_iter().map(decode_digest).collect::<Option<_>>()?,
     })
+}
+
+/// The encoding as `ENCODINGS` has it, and the number of bytes that its decoder skips.
+fn split_skipped(encoding: Encoding) -> (Encoding, Option<u64>) {
+    match encoding {
+        #[cfg(feature = "zip")]
+        Encoding::Deflate { skipped } => (Encoding::Deflate { skipped: 0 }, Some(skipped.into())),
+        other => (other, None),
+    }
+}
+
+/// The encoding whose decoder skips these bytes.
+fn with_skipped(encoding: Encoding, skipped: Option<u64>) -> Encoding {
+    match (encoding, skipped) {
+        #[cfg(feature = "zip")]
+        (Encoding::Deflate { .. }, Some(skipped)) => Encoding::Deflate { skipped: skipped as u32 },
+        (other, _) => other,
+    }
 }
 
 /// The streams, and the digest of the joined bytes.

@@ -77,7 +77,11 @@ fn divide(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Range<usize>>> {
     match (target.sharded(), max_shard_bytes) {
-        (Some(sharded), limit) => shards::assign(sharded, tensors, limit.unwrap_or(u64::MAX), warnings),
+        (Some(sharded), Some(limit)) => shards::assign(sharded, tensors, limit, warnings),
+        (Some(sharded), None) => {
+            let limit = sharded.max_file_bytes().unwrap_or(u64::MAX);
+            shards::assign(sharded, tensors, limit, &mut Vec::new()) // the caller has chosen no limit to exceed
+        }
         (None, None) => Ok(std::iter::once(0..tensors.len()).collect()),
         (None, Some(_)) => {
             let error = Error::new(ErrorKind::InvalidArgument, "this format does not support models in several files");

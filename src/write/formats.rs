@@ -22,7 +22,8 @@ pub fn format_named(name: &str) -> Result<&'static Format> {
     })
 }
 
-/// Infers the format from a file name: from the extension, or from the name before `.json`.
+/// Infers the format from a file name: from the extension, or from the name before `.json`. Any other JSON document is
+/// one of TensorFlow.js.
 ///
 /// ```
 /// # #[cfg(all(feature = "apr", feature = "safetensors"))] {
@@ -32,12 +33,15 @@ pub fn format_named(name: &str) -> Result<&'static Format> {
 /// assert_eq!(format("models/m.apr"), Some("apr"));
 /// assert_eq!(format("m.safetensors.index.json"), Some("safetensors"));
 /// assert_eq!(format("m.bin"), None);
+/// # #[cfg(feature = "tfjs")]
+/// assert_eq!(format("web/model.json"), Some("tfjs"));
 /// # }
 /// ```
 pub fn format_of_name(path: &Path) -> Option<&'static Format> {
     let name = path.file_name()?.to_str()?.to_lowercase();
-    let name = name.strip_suffix(".index.json").or(name.strip_suffix(".json")).unwrap_or(&name);
-    formats().find(|format| format.extensions.iter().any(|extension| name.ends_with(extension)))
+    let stem = name.strip_suffix(".index.json").or(name.strip_suffix(".json")).unwrap_or(&name);
+    let named = |name: &str| formats().find(|format| format.extensions.iter().any(|end| name.ends_with(end)));
+    named(stem).or_else(|| named(&name).filter(|_| !stem.contains('.')))
 }
 
 /// Returns the names of the formats whose writer satisfies the predicate, for error messages.

@@ -9,31 +9,12 @@ use crate::index::{Component, Tensor};
 use crate::output::destination::{self, Existing};
 use crate::output::file::ShardFile;
 use crate::output::file::{self, PartialFile};
+use crate::output::npy::{self, head};
 use crate::progress::Progress;
 use crate::setters::plain_setters as setters;
 use crate::similar_names::no_tensor;
+use std::borrow::Cow;
 use std::path::Path;
-
-/// NumPy aligns the data of its files to this.
-const ALIGNMENT: usize = 64;
-
-/// The dtypes that NumPy has, as it spells them.
-const DTYPES: [(Dtype, &str); 14] = [
-    (Dtype::F64, "<f8"),
-    (Dtype::F32, "<f4"),
-    (Dtype::F16, "<f2"),
-    (Dtype::I64, "<i8"),
-    (Dtype::I32, "<i4"),
-    (Dtype::I16, "<i2"),
-    (Dtype::I8, "|i1"),
-    (Dtype::U64, "<u8"),
-    (Dtype::U32, "<u4"),
-    (Dtype::U16, "<u2"),
-    (Dtype::U8, "|u1"),
-    (Dtype::Bool, "|b1"),
-    (Dtype::C64, "<c8"),
-    (Dtype::C128, "<c16"),
-];
 
 /// Options of [`extract_npy`](super::extract_npy).
 #[derive(Debug, Clone, Default)]
@@ -106,7 +87,7 @@ pub fn extract_with(
     let whole_shape = (options.component.is_none() && !options.as_bytes).then(|| tensor.shape.clone());
 
     let mut file = PartialFile::create(output)?;
-    let head_length = head(descr, whole_shape.as_deref().unwrap_or(&[u64::MAX]), 0).len();
+    let head_length = head(&descr, whole_shape.as_deref().unwrap_or(&[u64::MAX]), 0, 0).len();
     file.reserve_head(head_length as u64)?;
     progress.expects(component.decoded_length.unwrap_or_default());
     input.read_pieces(tensor, &component.role, &mut |bytes| {
@@ -120,13 +101,13 @@ pub fn extract_with(
     cast.map_or(Ok(()), Cast::finish).map_err(in_tensor)?;
 
     let data_bytes = file.position() - head_length as u64;
-    let element_bytes = dtype.block().map_or(1, |block| block.bytes);
+    let element_bytes = npy::element_bytes(&dtype).unwrap_or(1);
     let shape = whole_shape.unwrap_or_else(|| vec![data_bytes / element_bytes]);
-    if dtype.byte_length(element_count(&shape)?)? != Some(data_bytes) {
+    if element_count(&shape)?.checked_mul(element_bytes) != Some(data_bytes) {
         let what = format!("its {data_bytes} bytes do not match {dtype} {shape:?}");
         return Err(Error::new(ErrorKind::Format, what).in_tensor(name));
     }
-    file.write_head(&head(descr, &shape, head_length))?;
+    file.write_head(&head(&descr, &shape, 0, head_length))?;
     let finished = file.finish()?;
     let byte_length = finished.byte_length();
     let not_compared = input.compare_files(Extent::Read, progress)?;
@@ -150,44 +131,13 @@ fn component_of<'t>(tensor: &'t Tensor, role: Option<&str>) -> Result<&'t Compon
 }
 
 /// The dtype of the array, and its name in NumPy.
-fn numpy_dtype(dtype: &Dtype) -> Result<(Dtype, &'static str)> {
+fn numpy_dtype(dtype: &Dtype) -> Result<(Dtype, Cow<'static, str>)> {
     let stored = match dtype {
         Dtype::BF16 => &Dtype::F32,
         dtype => dtype,
     };
-    let found = DTYPES.iter().find(|(known, _)| known == stored).map(|(known, descr)| (known.clone(), *descr));
-    found.ok_or_else(|| {
+    npy::descr(stored).map(|descr| (stored.clone(), descr)).ok_or_else(|| {
         let error = Error::new(ErrorKind::Unsupported, format!("NumPy has no dtype for {dtype}"));
         error.advise("Write its bytes with `ExtractOptions::as_bytes`, as an array of unsigned 8-bit integers.")
     })
-}
-
-/// The head of a file with at least `length` bytes.
-fn head(descr: &str, shape: &[u64], length: usize) -> Vec<u8> {
-    const PREFIX: &[u8] = b"\x93NUMPY\x01\x00";
-    let dims: Vec<_> = shape.iter().map(u64::to_string).collect();
-    let comma = if dims.len() == 1 { "," } else { "" };
-    let mut head = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
-    let before = PREFIX.len() + 2;
-    let padded = (before + head.len() + 1).next_multiple_of(ALIGNMENT).max(length);
-    head.extend(std::iter::repeat_n(' ', padded - before - head.len() - 1));
-    head.push('\n');
-    [PREFIX, &(head.len() as u16).to_le_bytes(), head.as_bytes()].concat()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As `numpy.save` 2.4.6 writes them.
-    #[test]
-    fn heads_are_those_of_numpy() {
-        let written = |descr, shape: &[u64]| String::from_utf8_lossy(&head(descr, shape, 0)[10..]).into_owned();
-        assert_eq!(written("<f4", &[]).trim_end(), "{'descr': '<f4', 'fortran_order': False, 'shape': (), }");
-        assert_eq!(written("<f4", &[3]).trim_end(), "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }");
-        let matrix = written("|u1", &[2, 3]);
-        assert_eq!(matrix.trim_end(), "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }");
-        assert!(head("<f4", &[7; 64], 0).len().is_multiple_of(64));
-        assert_eq!(head("<f4", &[3], 256).len(), 256);
-    }
 }

@@ -22,7 +22,7 @@ pub struct Plan<'a> {
     pub shard_paths: Vec<PathBuf>,
     /// The tensors of each file.
     pub shards: Vec<&'a [Tensor]>,
-    /// The manifest, if there are several files and the format has one.
+    /// The manifest, if the format has one, and there are several files or it has one for each model.
     manifest_path: Option<PathBuf>,
     /// The index file of the manifest, if the format has one.
     catalog_path: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl<'a> Plan<'a> {
     pub fn new(target: &'a dyn Target, out: &'a Path, files: Vec<Range<usize>>, tensors: &'a [Tensor]) -> Result<Self> {
         let shards: Vec<_> = files.into_iter().map(|range| tensors.get(range).unwrap_or_default()).collect();
         let count = shards.len();
-        let several = target.sharded().filter(|_| count > 1);
+        let several = target.sharded().filter(|format| count > 1 || format.max_file_bytes().is_some());
         let shard_paths = match several {
             Some(format) => {
                 let path = |number| format.shard_path(out, ShardPosition { number, count, tensors: tensors.len() });

@@ -6,16 +6,9 @@ use std::path::Path;
 use weightstream::ErrorKind::{Truncated, Unsupported};
 
 /// The file, what the error calls it, and a part of the advice.
-const FILES: [(&str, &str, &str); 18] = [
+const FILES: [(&str, &str, &str); 11] = [
     ("git_lfs.safetensors", "a Git LFS pointer", "git lfs pull"),
-    ("pytorch.pt", "a PyTorch checkpoint", "safetensors.torch"),
-    ("pytorch_old.bin", "an old PyTorch checkpoint", "safetensors.torch"),
     ("pickle.pkl", "a Python pickle", "safetensors.torch"),
-    ("array.npy", "a NumPy array", "safetensors.numpy"),
-    ("arrays.npz", "an archive of NumPy arrays", "safetensors.numpy"),
-    ("keras.h5", "an HDF5 file, such as Keras writes", "safetensors.numpy"),
-    ("keras.keras", "a Keras model", "safetensors.numpy"),
-    ("model.tflite", "a TensorFlow Lite model", "LiteRT"),
     ("model.zip", "a ZIP archive", "Extract"),
     ("model.tar", "a tar archive", "Extract"),
     ("model.apr.gz", "compressed with gzip", "Decompress"),

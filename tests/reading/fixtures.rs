@@ -13,10 +13,11 @@ use std::rc::Rc;
 use weightstream::Error;
 use weightstream::internals::dtype::{Dtype, element_count};
 use weightstream::internals::format;
-use weightstream::internals::index::{Layout, Tensor};
+use weightstream::internals::index::{Layout, Parsed, Tensor};
 use weightstream::internals::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::memory::MemorySource;
+use weightstream::internals::window::Window;
 
 #[test]
 fn every_fixture_has_the_expected_contents() {
@@ -40,8 +41,10 @@ fn every_format_has_fixtures_in_its_folder() {
     let fixtures = corpus::fixtures();
     for format in format::formats() {
         let mut in_folder = fixtures.iter().filter(|fixture| fixture.folder() == format.name);
-        let is_detected =
-            |fixture: &Fixture| format::detect(fixture.bytes()).map(|found| found.name) == Some(format.name);
+        let is_detected = |fixture: &Fixture| match format::parse(&Window::whole(fixture.bytes())) {
+            Ok(Parsed::WithData(index, _)) => index.format == format.name,
+            _ => format::detect(fixture.bytes()).map(|found| found.name) == Some(format.name),
+        };
         assert!(in_folder.any(is_detected), "tests/fixtures/{} has no file of the format", format.name);
     }
 }
@@ -274,6 +277,11 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
         ("aero", "packed") => packed_dtype(tensor),
         ("ztensor", _) => ztensor_dtype(tensor),
         ("onnx", _) => onnx_dtype(tensor).to_owned(),
+        ("hdf5" | "tfjs" | "mlc", _) => full_dtype(spelling),
+        ("tflite", "INT4" | "UINT4" | "INT2") => spelling.to_owned(),
+        ("tflite", _) => full_dtype(&spelling.to_lowercase()),
+        ("npy" | "npz", _) => numpy_dtype(spelling),
+        ("pytorch", _) => torch_dtype(spelling),
         _ => spelling.to_uppercase(),
     }
 }
@@ -319,6 +327,49 @@ fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
             let short = spelling.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
             short.to_uppercase()
         }
+    }
+}
+
+/// The dtype of a name in full: `float32` is F32.
+fn full_dtype(name: &str) -> String {
+    match name {
+        "complex64" => "C64".to_owned(),
+        "complex128" => "C128".to_owned(),
+        "float8_e4m3fn" => "F8_E4M3".to_owned(),
+        "float8_e5m2" => "F8_E5M2".to_owned(),
+        _ => {
+            let short = name.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
+            short.to_uppercase()
+        }
+    }
+}
+
+/// NumPy spells dtypes with their byte order, kind and number of bytes.
+fn numpy_dtype(spelling: &str) -> String {
+    let (kind, bytes) = spelling[1..].split_at(1);
+    match kind {
+        "b" => "BOOL".to_owned(),
+        "V" => format!("V{bytes}"),
+        _ => format!("{}{}", kind.to_uppercase(), 8 * bytes.parse::<u32>().unwrap()),
+    }
+}
+
+/// PyTorch spells dtypes in full, with other names for 8-bit floats.
+fn torch_dtype(spelling: &str) -> String {
+    match spelling {
+        "complex64" => "C64".to_owned(),
+        "complex128" => "C128".to_owned(),
+        "float8_e8m0fnu" => "F8_E8M0".to_owned(),
+        _ if spelling.starts_with("float8") => {
+            let short = spelling.replace("float8", "f8");
+            short.strip_suffix("fn").unwrap_or(&short).to_uppercase()
+        }
+        _ => spelling
+            .replace("bfloat", "bf")
+            .replace("float", "f")
+            .replace("uint", "u")
+            .replace("int", "i")
+            .to_uppercase(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Conversions to every format.
 
 use super::corpus::{fixtures, root};
-use super::model::{Folder, content, to, varied};
+use super::model::{Folder, content, to, varied_for};
 use std::collections::BTreeMap;
 use std::fs;
 use weightstream::ErrorKind;
@@ -12,9 +12,9 @@ use weightstream::internals::write;
 #[test]
 fn every_format_preserves_names_shapes_dtypes_and_bytes() {
     let folder = Folder::new();
-    folder.write("m.safetensors", &varied());
-    let before = content(&folder.open("m.safetensors"));
     for format in write::formats() {
+        folder.write("m.safetensors", &varied_for(&[format]));
+        let before = content(&folder.open("m.safetensors"));
         folder.convert("m.safetensors", "converted", &to(format)).unwrap();
         let converted = folder.open("converted");
         assert_eq!(converted.metadata().format, format.name);
@@ -65,12 +65,13 @@ fn every_fixture_is_converted_to_every_format_or_rejected_with_a_reason() {
 #[test]
 fn the_same_input_gives_the_same_bytes() {
     let folder = Folder::new();
-    folder.write("m.safetensors", &varied());
+    ["a", "b"].map(|name| folder.create(name));
     for format in write::formats() {
-        for name in ["a", "b"] {
+        folder.write("m.safetensors", &varied_for(&[format]));
+        for name in ["a/m", "b/m"] {
             folder.convert("m.safetensors", name, &to(format)).unwrap();
         }
-        assert!(fs::read(folder.path("a")).unwrap() == fs::read(folder.path("b")).unwrap(), "{format:?}");
+        assert!(fs::read(folder.path("a/m")).unwrap() == fs::read(folder.path("b/m")).unwrap(), "{format:?}");
     }
 }
 
@@ -78,10 +79,11 @@ fn the_same_input_gives_the_same_bytes() {
 #[test]
 fn converting_to_the_same_format_changes_no_byte() {
     let folder = Folder::new();
-    folder.write("m.safetensors", &varied());
+    ["once", "twice"].map(|name| folder.create(name));
     for format in write::formats() {
-        folder.convert("m.safetensors", "once", &to(format)).unwrap();
-        folder.convert("once", "twice", &to(format)).unwrap();
-        assert!(fs::read(folder.path("once")).unwrap() == fs::read(folder.path("twice")).unwrap(), "{format:?}");
+        folder.write("m.safetensors", &varied_for(&[format]));
+        folder.convert("m.safetensors", "once/m", &to(format)).unwrap();
+        folder.convert("once/m", "twice/m", &to(format)).unwrap();
+        assert!(fs::read(folder.path("once/m")).unwrap() == fs::read(folder.path("twice/m")).unwrap(), "{format:?}");
     }
 }

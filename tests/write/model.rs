@@ -27,6 +27,10 @@ impl Folder {
         self.path(name)
     }
 
+    pub(crate) fn create(&self, folder: &str) {
+        fs::create_dir(self.path(folder)).unwrap();
+    }
+
     pub(crate) fn open(&self, name: &str) -> Reader {
         Reader::open(self.path(name)).unwrap()
     }
@@ -129,6 +133,16 @@ pub(crate) fn required_by_embd() -> Map<String, Value> {
 
 /// A SafeTensors file with unusual names, shapes and sizes, in dtypes that every format supports.
 pub(crate) fn varied() -> Vec<u8> {
+    varied_with(|_| true)
+}
+
+/// Those of these tensors that all of the formats store.
+pub(crate) fn varied_for(formats: &[&Format]) -> Vec<u8> {
+    let is_tfjs = formats.iter().any(|format| format.name == "tfjs");
+    varied_with(|dtype| !is_tfjs || matches!(dtype, "F32" | "F16" | "I32"))
+}
+
+fn varied_with(is_wanted: impl Fn(&str) -> bool) -> Vec<u8> {
     let tensors: [Given; 7] = [
         ("bytes", "I8", &[3], noise(1, 3)),
         ("encoder.weight", "F32", &[50, 1000], noise(2, 200_000)),
@@ -138,5 +152,6 @@ pub(crate) fn varied() -> Vec<u8> {
         ("deep", "I8", &[2, 1, 3, 1], noise(4, 6)),
         ("one", "BF16", &[1], noise(5, 2)),
     ];
-    safetensors_file(json!({ "format": "pt", "author": "Zoë" }), &tensors)
+    let wanted: Vec<_> = tensors.into_iter().filter(|(_, dtype, ..)| is_wanted(dtype)).collect();
+    safetensors_file(json!({ "format": "pt", "author": "Zoë" }), &wanted)
 }

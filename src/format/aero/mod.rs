@@ -17,7 +17,7 @@ mod write;
 pub(crate) use set::{is_manifest, parse_manifest};
 pub(crate) use toc::MAGIC;
 
-use super::entry::{Detection, Format, ManifestParser, Parser};
+use super::entry::{Detection, Format, ManifestParser, ParseDocument, Parser};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -29,7 +29,12 @@ pub const FORMAT: Format = Format {
     parser: Parser {
         checksums: parse::checksums,
         page_digests: integrity::page_digests,
-        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[".aeroset"] }),
+        manifest: Some(ManifestParser {
+            recognises: is_manifest,
+            parse: ParseDocument::Manifest(parse_manifest),
+            extensions: &[".aeroset"],
+            names: &[],
+        }),
         ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse).deferred()
     },
     #[cfg(writes)]

@@ -29,7 +29,7 @@ mod write;
 
 pub(crate) use manifest::{is_manifest, parse_manifest};
 
-use super::entry::{Detection, Format, ManifestParser, Parser};
+use super::entry::{Detection, Format, ManifestParser, ParseDocument, Parser};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -41,7 +41,12 @@ pub const FORMAT: Format = Format {
     parser: Parser {
         checksums: layout::checksums,
         check_tail: layout::check_tail,
-        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[".apr"] }),
+        manifest: Some(ManifestParser {
+            recognises: is_manifest,
+            parse: ParseDocument::Manifest(parse_manifest),
+            extensions: &[".apr"],
+            names: &[],
+        }),
         ..Parser::new(Detection::Magic(&[b"APR2", b"APR\0", b"APR1", b"APRN"]), layout::parse)
     },
     #[cfg(writes)]

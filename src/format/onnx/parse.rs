@@ -227,7 +227,7 @@ impl Model {
         let next = self.data.len();
         let at = *self.data_of_location.entry(location).or_insert_with_key(|location| {
             let part = Part { path: location.clone(), ..Part::default() };
-            self.data.push(DataFile { part, tensors: Vec::new() });
+            self.data.push(DataFile { parts: vec![part], tensors: Vec::new() });
             next
         });
         check_part_count(self.data.len() as u64)?;

@@ -15,7 +15,7 @@ mod write;
 
 pub(crate) use parse::{is_manifest, parse_manifest};
 
-use super::entry::{Detection, Format, ManifestParser, Parser};
+use super::entry::{Detection, Format, ManifestParser, ParseDocument, Parser};
 
 /// The format.
 pub const FORMAT: Format = Format {
@@ -25,7 +25,12 @@ pub const FORMAT: Format = Format {
     versions: &["1"],
     checksums: &[],
     parser: Parser {
-        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[] }),
+        manifest: Some(ManifestParser {
+            recognises: is_manifest,
+            parse: ParseDocument::Manifest(parse_manifest),
+            extensions: &[],
+            names: &[],
+        }),
         ..Parser::new(Detection::Heuristic(parse::recognises), parse::parse)
     },
     #[cfg(writes)]

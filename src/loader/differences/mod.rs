@@ -30,7 +30,7 @@ impl<S: ModelSource> Loader<S> {
     /// The differences to the previous revision, if they may be used for a tensor: not for one on another host than the
     /// manifest.
     fn differences(&self, tensor: &Tensor) -> Option<&Differences> {
-        let is_elsewhere = self.shards.get(tensor.shard)?.part.as_ref().is_some_and(|part| part.url.is_some());
+        let is_elsewhere = self.shards.get(tensor.shard)?.part().is_some_and(|part| part.url.is_some());
         let differences = self.assembly.manifest.as_ref()?.publication.as_ref()?.differences()?;
         (!self.is_bound_to_files() && !is_elsewhere && !self.related.is_disabled.get()).then_some(differences)
     }

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, MediaType};
 use crate::identity::Identity;
 use crate::index::{Component, Digest, PageTable};
+use crate::loader::transfer::joined::JoinedFiles;
 use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::remote::{Proof, Remote};
@@ -53,6 +54,8 @@ pub(crate) struct ModelFile<S: Source> {
     pages: RefCell<HashMap<u64, Arc<Pages>>>,
     pub(crate) blocks: KnownBlocks,
     pub(crate) stats: Rc<Stats>,
+    /// The files whose bytes follow each other in this one.
+    pub(crate) joined: Option<Rc<JoinedFiles<S>>>,
     /// Whether the file consists of raw bytes: no format's header, checksums or footer are expected.
     pub(crate) is_raw: bool,
     /// The media type of the last response.
@@ -88,6 +91,7 @@ impl<S: Source> ModelFile<S> {
             pages: RefCell::default(),
             blocks: KnownBlocks::default(),
             stats,
+            joined: None,
             is_raw: false,
             media_type: Cell::new(MediaType::Other),
             head_checked: Mutex::new(false),
@@ -108,7 +112,10 @@ impl<S: Source> ModelFile<S> {
 
     /// The algorithm of the signed digests, with which all bytes are compared before they are returned.
     pub(crate) fn signed_by(&self) -> Option<Algorithm> {
-        self.signed.as_ref()?.algorithm()
+        match &self.joined {
+            Some(joined) => joined.signed_by(),
+            None => self.signed.as_ref()?.algorithm(),
+        }
     }
 
     /// Sets the length of a file that has no readable bytes to learn it from.

@@ -1,6 +1,7 @@
 //! Transfers the bytes of one file: requests, resumption after failures, and detection of changed files.
 
 pub(crate) mod file;
+pub(crate) mod joined;
 pub(crate) mod known_blocks;
 mod next_request;
 pub(crate) mod overlap;

@@ -11,10 +11,16 @@ use futures::future::LocalBoxFuture;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The body of a file: stored bytes, or the bytes that they decode to.
+/// The body of a file: stored bytes, the bytes that they decode to, or those of several files.
 pub(crate) enum FileBody<B: Body> {
     Stored(B),
     Unpacked(Box<Unpacked<B>>),
+    Joined(Box<dyn ReadBody<B::Buffer>>),
+}
+
+/// Reads like [`Body::read`].
+pub(crate) trait ReadBody<B> {
+    fn read<'a>(&'a mut self, into: &'a mut B, at: Range<u64>) -> LocalBoxFuture<'a, Result<u64>>;
 }
 
 /// Requests a range of the stored file. Returns a body that starts at its start, and the end of this body.
@@ -142,6 +148,7 @@ impl<B: Body> Body for FileBody<B> {
         let unpacked = match self {
             FileBody::Stored(body) => return body.read(into, at).await,
             FileBody::Unpacked(unpacked) => unpacked,
+            FileBody::Joined(body) => return body.read(into, at).await,
         };
         loop {
             let ready = unpacked.decoded.get(unpacked.read..).unwrap_or_default();

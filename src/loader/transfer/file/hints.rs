@@ -25,7 +25,7 @@ impl<S: Source> ModelFile<S> {
 
     /// Tells the source which ranges will be read as a whole into single buffers.
     pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        if self.packed.borrow().is_none() && self.signed.is_none() {
+        if self.packed.borrow().is_none() && self.signed.is_none() && self.joined.is_none() {
             self.source.expect_buffers(ranges);
         }
     }
@@ -51,7 +51,7 @@ impl<S: Source> ModelFile<S> {
         tell: impl Fn(&Digest),
     ) {
         let is_worth_it = component.range.end.saturating_sub(component.range.start) >= DEFAULT_COALESCE_GAP_BYTES;
-        if is_worth_it && self.packed.borrow().is_none() {
+        if is_worth_it && self.packed.borrow().is_none() && self.joined.is_none() {
             stated.into_iter().filter_map(|stated| stated.content(component.encoding)).for_each(tell);
         }
     }

@@ -5,8 +5,10 @@ use crate::error::Result;
 use crate::index::Part;
 use crate::index::copies::Copies;
 use crate::loader::signed_digests::SignedDigests;
+use crate::loader::transfer::joined::{self, JoinedFiles};
 use crate::loader::transfer::signed::SignedContent;
 use crate::source::ModelSource;
+use futures::lock::Mutex;
 use std::rc::Rc;
 
 impl<S: ModelSource> ModelFile<S> {
@@ -35,6 +37,13 @@ impl<S: ModelSource> ModelFile<S> {
     /// Like [`ModelFile::part`], for a file of raw bytes.
     pub(crate) fn raw_part(&self, part: &Part) -> Result<Self> {
         self.part(part).map(|file| ModelFile { is_raw: true, ..file })
+    }
+
+    /// Files of raw bytes that follow each other, read as one, which is named like `first`.
+    pub(crate) fn joined(&self, first: &Part, files: Vec<Self>) -> Result<Self> {
+        let joined = Some(JoinedFiles::new(files));
+        let head_checked = Mutex::new(true); // each file checks its own
+        Ok(ModelFile { signed: None, joined, head_checked, retry: joined::retry_policy(), ..self.raw_part(first)? })
     }
 
     /// Tells the source what the file has in common with files of the previous revision, whose paths are relative to

@@ -30,6 +30,11 @@ impl<S: Source> ModelFile<S> {
         if let Some(parked) = self.take_parked(&range) {
             return Ok(parked);
         }
+        if let Some(joined) = &self.joined {
+            let (remote, length) = Rc::clone(joined).request(range).await?;
+            self.set_length(length);
+            return Ok(remote);
+        }
         let packed = self.packed.borrow().clone();
         let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
         let StoredResponse { body, start, end, is_whole_file, file_length, proof } =

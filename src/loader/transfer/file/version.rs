@@ -13,6 +13,9 @@ impl<S: Source> ModelFile<S> {
     /// Requires that all later reads are of one version of the file, because the caller joins their bytes. Without a
     /// strong ETag, each response must overlap what was read before.
     pub(crate) fn keep_one_version(&self) {
+        if let Some(joined) = &self.joined {
+            return joined.keep_one_version();
+        }
         // Bytes in memory do not change, and those of a signed file are compared with the signature.
         if !self.source.is_immutable() && self.signed.is_none() {
             self.seen.get_or_init(Rc::default);
@@ -50,7 +53,12 @@ impl<S: Source> ModelFile<S> {
 
     /// Whether the next response will probably have a strong ETag, which proves that the file did not change.
     pub(crate) fn expects_proof(&self) -> bool {
-        self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(|known| known.etag.is_some())
+        self.is_proven() || self.identity.borrow().as_ref().is_some_and(|known| known.etag.is_some())
+    }
+
+    /// Whether no response needs a proof: the bytes do not change, or each of the joined files has its own proofs.
+    fn is_proven(&self) -> bool {
+        self.source.is_immutable() || self.joined.is_some()
     }
 
     /// Whether two responses had the same strong ETag.
@@ -76,7 +84,7 @@ impl<S: Source> ModelFile<S> {
     /// Whether responses prove that they are of one version, so that several connections can read parts of one tensor.
     /// An equal date is not enough: it counts in whole seconds, and the parts are not compared with each other.
     pub(crate) fn proves_version(&self) -> bool {
-        self.source.is_immutable() || (self.has_stable_etag() && !self.lost_etag.get())
+        self.is_proven() || (self.has_stable_etag() && !self.lost_etag.get())
     }
 
     /// Whether several responses can have parts of one tensor: they prove that they are of one version.

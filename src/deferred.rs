@@ -13,7 +13,7 @@ pub enum Code {
     /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, rows of
     /// tensors with streams, repositories on a hub, signed models, and the choice of a model among several files.
     Extras,
-    /// The parsers of manifests.
+    /// The parsers of manifests, and the kinds of files that are no models.
     Manifests,
     /// Workers that decode and digest: the page's side and theirs.
     Workers,

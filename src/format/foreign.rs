@@ -1,5 +1,9 @@
 //! Files that weightstream does not read: the error names their kind and what to do with them.
+//!
+//! In the npm package, the kinds are in the part of manifests, which is loaded when a file is not recognized.
 
+use super::deferred;
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind};
 use crate::values::json;
 use crate::window::{Stop, Window};
@@ -68,7 +72,7 @@ static KINDS: &[(Magic, Kind)] = &[
 pub(super) fn unrecognised(window: &Window) -> Stop {
     let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
     match window.get(0..head_end) {
-        Ok(head) => error_for(head).into(),
+        Ok(head) => deferred::check(Code::Manifests).err().unwrap_or_else(|| error_for(head).into()),
         Err(stop) => stop,
     }
 }
@@ -95,6 +99,7 @@ pub(crate) fn check_headerless(window: &Window, media_type: MediaType) -> Result
     if !is_pointer && !is_wide_page && (head.len() < MIN_PAGE_BYTES || !is_text(head)) {
         return Ok(());
     }
+    deferred::check(Code::Manifests)?;
     let kind = match head.trim_ascii_start() {
         _ if is_wide_page => Some(PAGE),
         [b'{', ..] => Some(JSON_DOCUMENT),
@@ -126,6 +131,7 @@ fn is_text(bytes: &[u8]) -> bool {
 /// Weights of fewer bytes may look like text by chance. `<!doctype html>` has 15 characters.
 const MIN_PAGE_BYTES: usize = 15;
 
+#[inline(never)] // it is deferred in the npm package
 fn error_for(head: &[u8]) -> Error {
     let shown_bytes = head.get(..SHOWN_BYTES).unwrap_or(head);
     let shown = shown_bytes.escape_ascii();
@@ -144,6 +150,7 @@ fn error_for(head: &[u8]) -> Error {
     error.at(0..shown_bytes.len() as u64)
 }
 
+#[inline(never)]
 fn kind_of(head: &[u8]) -> Option<Kind> {
     let has = |(offset, magic): Magic| head.get(offset..).is_some_and(|rest| rest.starts_with(magic));
     let text = json::without_byte_order_mark(head).trim_ascii_start();

@@ -80,6 +80,7 @@ pub const PARTS: [Part; 7] = [
         paths: &[
             "weightstream::format::parse_manifest",
             "weightstream::format::apr::manifest::",
+            "weightstream::format::foreign::",
             "weightstream::format::safetensors::parse::parse_manifest",
             "weightstream::index::differences::",
             "weightstream::index::publication::",
@@ -120,7 +121,10 @@ pub const PARTS: [Part; 7] = [
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 11] = [
+const MAIN_PATHS: [&str; 14] = [
+    "weightstream::format::foreign::check_headerless",
+    "weightstream::format::foreign::is_text",
+    "weightstream::format::foreign::unrecognised",
     "weightstream::index::sparse::<impl ",
     "weightstream::pipeline::expansion::Expansion::",
     "weightstream::quantization::may_be_quantized",

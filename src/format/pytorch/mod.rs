@@ -37,7 +37,11 @@ pub const FORMAT: Format = Format {
     extensions: &[".pt", ".pth", ".bin", ".ckpt"],
     versions: &["1001", "3"],
     checksums: &["crc32"],
-    parser: Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred(),
+    parser: Parser {
+        has_weight_map: true,
+        is_last_choice: true,
+        ..Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred()
+    },
     #[cfg(writes)]
     writer: None,
 };

@@ -28,6 +28,24 @@ fn finds_the_only_model() {
 }
 
 #[test]
+fn checkpoints_and_arrays_are_models_only_if_there_is_no_other() {
+    for (model, others) in [
+        ("x.gguf", &["pytorch_model.bin", "x.pt", "voices.npz", "training_args.bin"][..]),
+        ("x.safetensors", &["x.ckpt", "optimizer.pt"]),
+        ("pytorch_model.bin", &["training_args.bin", "optimizer.pt", "README.md"]),
+        ("pytorch_model.bin.index.json", &["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]),
+        ("q/adapter_model.bin", &["q/data.bin"]),
+        ("x.pth", &["model.onnx.data", "w.bin"]),
+        ("voices.npz", &["README.md"]),
+    ] {
+        for paths in [[&[model], others].concat(), [others, &[model]].concat()] {
+            assert_eq!(found(&paths), One(model), "{paths:?}");
+        }
+    }
+    assert_eq!(found(&["a.pt", "b.npz"]), Several(vec!["a.pt", "b.npz"]));
+}
+
+#[test]
 fn an_index_stands_for_its_shards() {
     for (index, shards) in [
         ("x.safetensors.index.json", &["x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors"][..]),

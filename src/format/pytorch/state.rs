@@ -168,13 +168,12 @@ impl Walk<'_, '_, '_> {
         {
             return self.visit(*items);
         }
-        // Others are found in whatever the object was made of.
-        let arguments = self.visit(object.arguments)?;
+        // Others are found in whatever the object was made of. Arguments mean something only to its class.
+        self.visit(object.arguments)?;
         let items = self.visit_items(&object.items)?.filter(|_| !object.items.is_empty());
         let entries = self.visit_entries(&object.entries)?.filter(|_| !object.entries.is_empty());
         let state = self.visit(object.state)?.filter(|state| !state.is_null());
-        let is_described = arguments.is_some_and(|arguments| arguments.as_array().is_some_and(|all| !all.is_empty()));
-        Ok(state.or(entries).or(items).or_else(|| (!is_described).then(|| Json::Object(Map::new()))))
+        Ok(state.or(entries).or(items))
     }
 
     fn visit_below(&mut self, key: &str, value: Value) -> Result<Option<Json>> {

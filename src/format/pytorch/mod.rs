@@ -19,6 +19,7 @@
 //! in row-major order, such as a transposed one, has the layout `strided`: see `index::strides`.
 
 mod archive;
+mod chunked;
 mod detect;
 mod dtypes;
 mod legacy;

@@ -25,6 +25,11 @@ impl<'a> Input<'a> {
 /// Decoding stops after this many bytes, because the memory of a fuzz target is limited.
 const MAX_DECODED_BYTES: u64 = 16 << 20;
 
+/// DEFLATE, of whose output 3 bytes are skipped.
+pub fn deflate(input: &Input) {
+    check(input, Encoding::Deflate { skipped: 3 }, true);
+}
+
 /// LZ4 blocks as in APR files.
 pub fn lz4_blocks(input: &Input) {
     check(input, Encoding::Lz4Blocks, true);

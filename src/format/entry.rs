@@ -123,6 +123,9 @@ pub(crate) struct Parser {
     pub(crate) is_split_by_number: bool,
     /// Whether files may name files of raw bytes.
     pub(crate) has_data_files: bool,
+    /// Whether files of the format are the model of a folder only if there is none of another format. They often lie
+    /// beside it: the checkpoint that it was made of, or arrays that belong to another program.
+    pub(crate) is_last_choice: bool,
 }
 
 impl Parser {
@@ -140,6 +143,7 @@ impl Parser {
             has_weight_map: false,
             is_split_by_number: false,
             has_data_files: false,
+            is_last_choice: false,
         }
     }
 }
@@ -245,6 +249,7 @@ pub(crate) struct FileNames {
     pub(crate) has_manifest: bool,
     pub(crate) is_split_by_number: bool,
     pub(crate) has_data_files: bool,
+    pub(crate) is_last_choice: bool,
 }
 
 impl FileNames {
@@ -255,8 +260,16 @@ impl FileNames {
             None => (&[], &[]),
         };
         let has_manifest = (parser.manifest.is_some() && document_names.is_empty()) || parser.has_weight_map;
-        let Parser { is_split_by_number, has_data_files, .. } = *parser;
-        FileNames { extensions, manifest_extensions, document_names, has_manifest, is_split_by_number, has_data_files }
+        let Parser { is_split_by_number, has_data_files, is_last_choice, .. } = *parser;
+        FileNames {
+            extensions,
+            manifest_extensions,
+            document_names,
+            has_manifest,
+            is_split_by_number,
+            has_data_files,
+            is_last_choice,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::algorithm::Algorithm;
 use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
 use crate::format::ggml;
+use crate::index::strides::STRIDED;
 use crate::index::{Component, Layout, Tensor};
 use crate::trust::Coverage;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +44,7 @@ impl Verified {
         let mut unknown: BTreeMap<String, (usize, &str)> = BTreeMap::new();
         for tensor in tensors {
             let what = match &tensor.layout {
-                Layout::Other(layout) => format!("the layout {layout}"),
+                Layout::Other(layout) if **layout != *STRIDED => format!("the layout {layout}"),
                 _ if tensor.components.iter().all(|component| component.dtype.is_known()) => continue,
                 _ => format!("the dtype {}", tensor.dtype),
             };

@@ -15,14 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What transformers reads. Files with other names are then of other formats, or of other programs.
 const USUAL_NAMES: [&str; 2] = ["model.safetensors.index.json", "model.safetensors"];
 
+/// What transformers reads of PyTorch. Files with other names are then optimizers and other parts of a training.
+const USUAL_CHECKPOINTS: [&str; 2] = ["pytorch_model.bin.index.json", "pytorch_model.bin"];
+
 /// The extensions of PyTorch checkpoints.
 const PYTORCH: [&str; 3] = [".bin", ".pt", ".pth"];
-
-/// The extension of files of raw bytes, which PyTorch checkpoints have, too.
-const RAW_BYTES: &str = ".bin";
-
-/// The beginning of the usual names of PyTorch checkpoints.
-const PYTORCH_MODEL: &str = "pytorch_model";
 
 /// The number of names that an error lists.
 const MAX_NAMES: usize = 12;
@@ -57,14 +54,19 @@ pub enum Found<'a> {
 
 /// Finds the model among files, given by their paths with `/`. Files in hidden folders, and hidden files, are skipped.
 pub fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> Found<'a> {
-    let usual = paths.iter().filter(|path| USUAL_NAMES.contains(path));
-    let mut models: Vec<_> = usual.map(|path| Model { path, can_open: true, may_name_files: false }).collect();
-    if models.is_empty() {
-        models = Files::of(paths).models(content);
-        remove_parts(&mut models, content);
-    }
-    if !models.iter().any(|model| USUAL_NAMES.contains(&split_folder(model.path).1)) {
-        add_documents(&mut models, paths);
+    let mut models = usual_models(paths, &USUAL_NAMES);
+    for choice in [Choice::First, Choice::Last] {
+        if models.is_empty() && choice == Choice::Last {
+            models = usual_models(paths, &USUAL_CHECKPOINTS);
+        }
+        if models.is_empty() && choice == Choice::Last {
+            let documents = documents(paths).into_iter();
+            models = documents.map(|path| Model { path, can_open: true, may_name_files: true }).collect();
+        }
+        if models.is_empty() {
+            models = Files::of(paths, choice).models(content);
+            remove_parts(&mut models, content);
+        }
     }
     match models.as_slice() {
         [] => Found::Nothing,
@@ -78,6 +80,19 @@ pub fn find<'a>(paths: &[&'a str], content: &dyn Fn(&str) -> Content) -> Found<'
             Found::Several(paths)
         }
     }
+}
+
+/// Which formats are considered: those of models, or those whose files often lie beside models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    First,
+    Last,
+}
+
+/// Those of `names` that exist. The first of them is the manifest of others.
+fn usual_models<'a>(paths: &[&'a str], names: &[&str]) -> Vec<Model<'a>> {
+    let usual = paths.iter().filter(|path| names.contains(path));
+    usual.map(|path| Model { path, can_open: true, may_name_files: false }).collect()
 }
 
 /// The names of all files of a model in numbered files, such as `x-00002-of-00003.gguf`, from the name of one of them.
@@ -102,20 +117,6 @@ pub(crate) fn may_name_files(name: &str, byte_length: u64) -> bool {
         Some((_, Kind::Manifest(_))) => true,
         None if format::file_names().iter().any(|names| names.document_names.contains(&name)) => true,
         None => name.to_ascii_lowercase().ends_with(JSON) && byte_length <= MAX_UNNAMED_MANIFEST_BYTES,
-    }
-}
-
-/// Replaces the files of raw bytes that a document such as `model.json` names, by their folder and extension: their
-/// names are no others than those of PyTorch checkpoints. Other models are preferred to documents.
-fn add_documents<'a>(models: &mut Vec<Model<'a>>, paths: &[&'a str]) {
-    let documents = documents(paths);
-    models.retain(|Model { path, .. }| {
-        let (folder, name) = split_folder(path);
-        let is_data = name.ends_with(RAW_BYTES) && !name.starts_with(PYTORCH_MODEL);
-        !is_data || documents.iter().all(|document| split_folder(document).0 != folder)
-    });
-    if models.is_empty() {
-        *models = documents.into_iter().map(|path| Model { path, can_open: true, may_name_files: true }).collect();
     }
 }
 
@@ -145,7 +146,7 @@ pub fn advice(found: &Found<'_>, paths: &[&str]) -> Option<String> {
     }
     let is_pytorch = |path: &&&str| PYTORCH.iter().any(|extension| path.ends_with(extension));
     let checkpoint = paths.iter().find(is_pytorch)?;
-    Some(format!("{checkpoint} may be a PyTorch checkpoint: convert it with `save_file` of `safetensors.torch`."))
+    Some(format!("{checkpoint} may be a PyTorch checkpoint: specify this file to read it."))
 }
 
 /// Lists names in an error.
@@ -200,19 +201,22 @@ type Numbered<'a> = (&'a FileNames, BTreeMap<u64, &'a str>);
 type Place<'a> = (&'a str, &'a str, &'a str);
 
 impl<'a> Files<'a> {
-    fn of(paths: &[&'a str]) -> Self {
+    fn of(paths: &[&'a str], choice: Choice) -> Self {
         let mut files = Files::default();
         for path in paths {
             if !path.split('/').any(|segment| segment.starts_with('.')) {
-                files.add(path);
+                files.add(path, choice);
             }
         }
         files
     }
 
-    fn add(&mut self, path: &'a str) {
+    fn add(&mut self, path: &'a str, choice: Choice) {
         let (folder, name) = split_folder(path);
         let Some((names, kind)) = kind_of(name) else { return };
+        if names.is_last_choice != (choice == Choice::Last) || is_ambiguous(name) {
+            return;
+        }
         let format = names.extensions.first().copied().unwrap_or_default();
         match kind {
             Kind::Manifest(stem) => self.manifests.push(((folder, format, stem), path)),
@@ -258,6 +262,17 @@ impl<'a> Files<'a> {
         models
     }
 }
+
+/// Whether a name does not say that the file is a checkpoint: many programs have files with the extension `.bin`.
+fn is_ambiguous(name: &str) -> bool {
+    name.contains(BIN) && !CHECKPOINT_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// The extension of the checkpoints of transformers.
+const BIN: &str = ".bin";
+
+/// What the names of these checkpoints contain.
+const CHECKPOINT_NAMES: [&str; 2] = ["pytorch_model", "adapter_model"];
 
 #[cfg(all(test, feature = "formats", native))]
 mod tests;

@@ -41,13 +41,22 @@ fn opaque_bytes(dtype: &Dtype) -> Option<u64> {
     digits.parse().ok().filter(|bytes: &u64| *bytes > 0 && bytes.to_string() == digits)
 }
 
+/// The order of the elements in an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    RowMajor,
+    ColumnMajor,
+}
+
 /// The header of at least `length` bytes of an array that begins at the offset `start`, padded so that its elements are
 /// aligned in the file.
-pub(crate) fn head(descr: &str, shape: &[u64], start: u64, length: usize) -> Vec<u8> {
+pub(crate) fn head(descr: &str, order: Order, shape: &[u64], start: u64, length: usize) -> Vec<u8> {
     const PREFIX: &[u8] = b"\x93NUMPY\x01\x00";
     let dims: Vec<_> = shape.iter().map(u64::to_string).collect();
     let comma = if dims.len() == 1 { "," } else { "" };
-    let mut head = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
+    let fortran_order = if order == Order::ColumnMajor { "True" } else { "False" };
+    let dims = dims.join(", ");
+    let mut head = format!("{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': ({dims}{comma}), }}");
     let before = PREFIX.len() + 2;
     let end = start + before as u64 + head.len() as u64 + 1;
     let padded = (before + head.len() + 1 + (end.next_multiple_of(ALIGNMENT) - end) as usize).max(length);
@@ -63,14 +72,16 @@ mod tests {
     /// As `numpy.save` 2.4.6 writes them.
     #[test]
     fn heads_are_those_of_numpy() {
-        let written = |descr, shape: &[u64]| String::from_utf8_lossy(&head(descr, shape, 0, 0)[10..]).into_owned();
+        let written = |descr, shape: &[u64]| {
+            String::from_utf8_lossy(&head(descr, Order::RowMajor, shape, 0, 0)[10..]).into_owned()
+        };
         assert_eq!(written("<f4", &[]).trim_end(), "{'descr': '<f4', 'fortran_order': False, 'shape': (), }");
         assert_eq!(written("<f4", &[3]).trim_end(), "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }");
         let matrix = written("|u1", &[2, 3]);
         assert_eq!(matrix.trim_end(), "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }");
-        assert!(head("<f4", &[7; 64], 0, 0).len().is_multiple_of(64));
-        assert_eq!(head("<f4", &[3], 0, 256).len(), 256);
-        assert_eq!((head("<f4", &[3], 41, 0).len() + 41) % 64, 0);
+        assert!(head("<f4", Order::ColumnMajor, &[7; 64], 0, 0).len().is_multiple_of(64));
+        assert_eq!(head("<f4", Order::ColumnMajor, &[3], 0, 256).len(), 256);
+        assert_eq!((head("<f4", Order::ColumnMajor, &[3], 41, 0).len() + 41) % 64, 0);
     }
 
     #[test]

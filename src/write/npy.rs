@@ -9,7 +9,7 @@ use crate::index::{Component, Tensor};
 use crate::output::destination::{self, Existing};
 use crate::output::file::ShardFile;
 use crate::output::file::{self, PartialFile};
-use crate::output::npy::{self, head};
+use crate::output::npy::{self, Order, head};
 use crate::progress::Progress;
 use crate::setters::plain_setters as setters;
 use crate::similar_names::no_tensor;
@@ -87,7 +87,7 @@ pub fn extract_with(
     let whole_shape = (options.component.is_none() && !options.as_bytes).then(|| tensor.shape.clone());
 
     let mut file = PartialFile::create(output)?;
-    let head_length = head(&descr, whole_shape.as_deref().unwrap_or(&[u64::MAX]), 0, 0).len();
+    let head_length = head(&descr, Order::RowMajor, whole_shape.as_deref().unwrap_or(&[u64::MAX]), 0, 0).len();
     file.reserve_head(head_length as u64)?;
     progress.expects(component.decoded_length.unwrap_or_default());
     input.read_pieces(tensor, &component.role, &mut |bytes| {
@@ -107,7 +107,7 @@ pub fn extract_with(
         let what = format!("its {data_bytes} bytes do not match {dtype} {shape:?}");
         return Err(Error::new(ErrorKind::Format, what).in_tensor(name));
     }
-    file.write_head(&head(&descr, &shape, 0, head_length))?;
+    file.write_head(&head(&descr, Order::RowMajor, &shape, 0, head_length))?;
     let finished = file.finish()?;
     let byte_length = finished.byte_length();
     let not_compared = input.compare_files(Extent::Read, progress)?;

@@ -6,6 +6,8 @@
 #[cfg(feature = "aero")]
 mod aero;
 mod apr;
+#[cfg(all(feature = "npz", feature = "pytorch"))]
+mod archives;
 mod byte_streams;
 #[cfg(feature = "cbor")]
 mod cbor;

@@ -53,11 +53,14 @@ fn decoders_are_independent_of_the_split_of_their_input() {
     let compressed = lz4_flex::block::compress(&[7; 5000]);
     let blocks = [&(compressed.len() as u32).to_le_bytes()[..], &compressed].concat();
     let sized = [&5000u32.to_le_bytes()[..], &compressed].concat();
-    for stored in [blocks, sized, Vec::new()] {
+    // A stored block of DEFLATE, of 3 skipped bytes and 5000 others.
+    let deflated = [&[1, 139, 19, 116, 236][..], &[7; 5003]].concat();
+    for stored in [blocks, sized, deflated, Vec::new()] {
         for seed in 0..2000u64 {
             // Every third input is intact, the others are corrupted.
             let bytes = if seed.is_multiple_of(3) { stored.clone() } else { corrupted(&stored, seed) };
             let input = decoder::Input::new(!seed.is_multiple_of(5), 5000, random_cuts(seed), &bytes);
+            decoder::deflate(&input);
             decoder::lz4_blocks(&input);
             decoder::lz4_block(&input);
             decoder::zstd(&input);

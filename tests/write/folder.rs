@@ -311,8 +311,8 @@ fn the_model_of_a_folder_is_found_or_the_choices_are_named() {
         assert!(error.to_string().contains(words), "{error}");
     };
     refused("which is empty");
-    fs::write(path.join("pytorch_model.bin"), "PK").unwrap();
-    refused("which contains pytorch_model.bin");
+    fs::write(path.join("training_args.bin"), "PK").unwrap();
+    refused("which contains training_args.bin");
     write("model-00001-of-00002.safetensors", "shard"); // a part of a model is not a model
     refused("no model");
     write("b.safetensors", "b");

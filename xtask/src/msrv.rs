@@ -40,7 +40,7 @@ fn library(project: &Project) -> Result<()> {
 }
 
 /// Features for encodings and digests. Only the features of formats enable them, and are checked with them.
-const INTERNAL: [&str; 6] = ["cbor", "crc32c", "lz4", "msgpack", "xxh3", "zstd"];
+const INTERNAL: [&str; 7] = ["cbor", "crc32c", "lz4", "msgpack", "xxh3", "zip", "zstd"];
 
 /// Checks the library with each single feature, and without features. A warning is an error.
 fn features(project: &Project, cargo: Command) -> Result<()> {

@@ -14,12 +14,13 @@ use crate::package;
 use crate::project::Project;
 
 /// Code that several formats share: a feature of the library, and the paths of the functions that only it compiles.
-const SHARED: [(&str, &[&str]); 6] = [
+const SHARED: [(&str, &[&str]); 7] = [
     ("crc32c", &["weightstream_kernels::crc::crc32c", "crc32c::"]),
     ("lz4", &["weightstream::codec::lz4", "lz4_flex::", "weightstream_kernels::lz4"]),
     ("xxh3", &["twox_hash::"]),
     ("cbor", &["weightstream::values::cbor::", "minicbor::"]),
     ("msgpack", &["weightstream::values::msgpack::", "rmp::"]),
+    ("zip", &["weightstream::zip::", "weightstream::codec::deflate::", "miniz_oxide::"]),
     ("zstd", &["weightstream::codec::zstd::", "structured_zstd::"]),
 ];
 

@@ -7,12 +7,12 @@ use weightstream::internals::native::Verified;
 use weightstream::{Error, ErrorKind};
 
 /// Formats with valid dtypes that weightstream does not know. In others, an unknown dtype is probably damage.
-const OPEN_DTYPES: [&str; 3] = ["burnpack", "onnx", "ztensor"];
+const OPEN_DTYPES: [&str; 6] = ["burnpack", "npy", "npz", "onnx", "pytorch", "ztensor"];
 
 /// Verifies a whole model: every bound, every compressed block, every checksum, and a signature.
 ///
-/// The report names what was not checked. An unknown dtype without a checksum is an error, except in Burnpack, ONNX and
-/// zTensor, which have more dtypes.
+/// The report names what was not checked. An unknown dtype without a checksum is an error, except in Burnpack, NumPy's
+/// files, ONNX, PyTorch and zTensor, which have more dtypes.
 ///
 /// With `--signature`, the model must be what was signed. A folder must have all the files that were signed, and no
 /// others besides those that were left out; these must not belong to the model. Of a file or a manifest, and of a model

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::path::Path;
 
-const FIXTURES: [&str; 9] = [
+const FIXTURES: [&str; 10] = [
     "keras.keras",
     "keras.weights.h5",
     "keras.h5",
@@ -15,6 +15,7 @@ const FIXTURES: [&str; 9] = [
     "compact.h5",
     "latest.h5",
     "heap.h5",
+    "v108.h5",
     "v110.h5",
 ];
 

@@ -25,6 +25,9 @@ struct Elements {
     is_opaque: bool,
 }
 
+/// The attribute of column-major arrays, beside their strides.
+pub(crate) const FORTRAN_ORDER: &str = "fortran_order";
+
 /// Why an array is not listed.
 pub(crate) const STRUCTURED: &str = "a structured dtype, whose elements have fields";
 const OBJECTS: &str = "Python objects, which are pickled";
@@ -67,9 +70,19 @@ impl Array {
         }
         let mut tensor = tensor.with_strides(&strides);
         if tensor.layout != Layout::Dense {
-            tensor.attributes.insert("fortran_order".to_owned(), true.into());
+            tensor.attributes.insert(FORTRAN_ORDER.to_owned(), true.into());
         }
         tensor
+    }
+
+    /// The array whose elements, if the header says only their size, are of the dtype that `dtype_of` returns for it.
+    pub(crate) fn with_opaque(mut self, dtype_of: impl FnOnce(u64) -> Option<Dtype>) -> Self {
+        if self.elements.is_opaque
+            && let Some(dtype) = dtype_of(self.elements.bytes)
+        {
+            (self.elements.dtype, self.elements.is_opaque) = (dtype, false);
+        }
+        self
     }
 
     /// Whether the file does not say what the elements are, only how long.

@@ -9,9 +9,10 @@
 //! covers its header too: that of the elements is computed from both.
 //!
 //! An archive has no metadata. weightstream writes those of other formats as a comment of the archive, a JSON object,
-//! which NumPy ignores, and reads them from there.
+//! which NumPy ignores, and reads them from there. They also say what dtypes are that NumPy does not have.
 
 mod detect;
+mod dtypes;
 mod parse;
 #[cfg(writes)]
 mod write;
@@ -27,7 +28,10 @@ pub const FORMAT: Format = Format {
     extensions: &[".npz"],
     versions: &["1.0", "2.0", "3.0"],
     checksums: &["crc32"],
-    parser: Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred(),
+    parser: Parser {
+        is_last_choice: true,
+        ..Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred()
+    },
     #[cfg(writes)]
     writer: Some(write::WRITER),
 };

@@ -1,5 +1,6 @@
 //! Reads the members of an archive.
 
+use super::dtypes::OpaqueDtypes;
 use crate::codec::crc32;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -36,14 +37,15 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 pub(crate) fn parse_archive(window: &Window, archive: Archive) -> Result<Parsed, Stop> {
     fetch_heads(window, &archive)?;
     let mut budget = Budget::of(window, archive.directory_length).for_tensors();
-    let metadata = read_metadata(window, &archive, &mut budget)?;
+    let mut metadata = read_metadata(window, &archive, &mut budget)?;
+    let dtypes = OpaqueDtypes::take(&mut metadata);
     let (mut tensors, mut notes, mut newest) = (Vec::new(), Notes::default(), [1, 0]);
     for entry in &archive.entries {
         match entry.name.strip_suffix(EXTENSION) {
             Some(name) => {
                 let header = read_header(window, entry, &mut budget).map_err(|stop| in_tensor(stop, name))?;
                 newest = newest.max(header.header.version);
-                let tensor = header.list(name, entry, &mut notes).map_err(|e| e.in_tensor(name))?;
+                let tensor = header.list(name, entry, &dtypes, &mut notes).map_err(|e| e.in_tensor(name))?;
                 if let Some(tensor) = tensor {
                     budget.tensor_with_attributes(&tensor)?;
                     tensors.push(tensor);
@@ -92,10 +94,10 @@ fn read_header<'w>(window: &'w Window, entry: &Entry, budget: &mut Budget) -> Re
 
 impl FoundHeader<'_> {
     /// Returns the tensor of the array; `None` if it is not listed.
-    fn list(self, name: &str, entry: &Entry, notes: &mut Notes) -> Result<Option<Tensor>> {
+    fn list(self, name: &str, entry: &Entry, dtypes: &OpaqueDtypes, notes: &mut Notes) -> Result<Option<Tensor>> {
         let FoundHeader { header, beginning: Beginning { bytes, data, method } } = self;
         let array = match Array::of(&header)? {
-            Ok(array) => array,
+            Ok(array) => array.with_opaque(|bytes| dtypes.of(name, bytes)),
             Err(reason) => {
                 notes.refuse(name, &reason);
                 return Ok(None);

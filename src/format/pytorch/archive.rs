@@ -76,13 +76,17 @@ impl Contents {
         let alignment = alignment.filter(|alignment: &u64| *alignment > 0).unwrap_or(ALIGNMENT);
         let bytes = entry.content(window, MAX_PICKLE_BYTES, &mut budget)?;
         let start = if let Cow::Borrowed(_) = bytes { Some(entry.data(window)?.start) } else { None };
+        let before = budget.mark();
         let loaded = pickle::load(&bytes, start, &mut budget).map_err(|failure| match failure {
             Failure::Failed(error) => error,
             Failure::Ended => malformed("the pickle of the archive ends before its last opcode"),
         })?;
-        let State { tensors, metadata, skipped } = state::walk(&loaded, &mut budget)?;
+        let state = state::walk(&loaded, &mut budget)?;
+        budget.give_back(before); // the tensors are made when the pickle is released
+        state.charge(&mut budget)?;
+        let State { tensors, metadata, skipped } = state;
         let mut placed = Vec::with_capacity(tensors.len());
-        for (name, view) in tensors {
+        for (name, view) in tensors.into_items() {
             let key = loaded.graph.text(view.storage.key).unwrap_or_default();
             let Some(at) = by_name.get(&*format!("{folder}data/{key}")) else {
                 let what = format!("the archive has no member \"{}\" with its storage", shortened(key));

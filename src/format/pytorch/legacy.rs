@@ -47,16 +47,21 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     // The length of the pickles is not stated. It is at most that of the file.
     let length = window.file_length().unwrap_or(u64::MAX).min(MAX_PICKLE_BYTES);
     let mut budget = Budget::of(window, length).for_tensors();
+    let before = budget.mark();
     let saved = read_pickle(window, at, MAX_PICKLE_BYTES, &mut budget)?;
     at += saved.length;
     let keys = read_pickle(window, at, MAX_PICKLE_BYTES, &mut budget)?;
     at += keys.length;
-    let State { tensors, metadata, skipped } = state::walk(&saved, &mut budget)?;
+    let state = state::walk(&saved, &mut budget)?;
     let storages = place_storages(&saved.graph, &keys, at, &mut budget)?;
     check_counts(window, &storages)?;
+    let texts = saved.graph.without_nodes();
+    budget.give_back(before); // the tensors are made when the pickles are released
+    state.charge(&mut budget)?;
+    let State { tensors, metadata, skipped } = state;
     let mut listing = Listing::new(skipped);
-    for (name, view) in tensors {
-        let key = saved.graph.bytes(view.storage.key);
+    for (name, view) in tensors.into_items() {
+        let key = texts.bytes(view.storage.key);
         let Some(place) = storages.by_key.get(key).and_then(|at| storages.places.get(*at)) else {
             return Err(malformed("the file has no storage for it").in_tensor(&name).into());
         };

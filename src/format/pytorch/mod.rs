@@ -19,6 +19,7 @@
 //! in row-major order, such as a transposed one, has the layout `strided`: see `index::strides`.
 
 mod archive;
+mod chunked;
 mod detect;
 mod dtypes;
 mod legacy;
@@ -37,7 +38,11 @@ pub const FORMAT: Format = Format {
     extensions: &[".pt", ".pth", ".bin", ".ckpt"],
     versions: &["1001", "3"],
     checksums: &["crc32"],
-    parser: Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred(),
+    parser: Parser {
+        has_weight_map: true,
+        is_last_choice: true,
+        ..Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred()
+    },
     #[cfg(writes)]
     writer: None,
 };

@@ -1,5 +1,6 @@
 //! Walks what a pickle contains: finds the tensors and their names, and the metadata.
 
+use super::chunked::Chunked;
 use super::pickle::{Graph, Loaded, Node, Object, Span, Value};
 use super::rebuild::{View, view_of};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -21,10 +22,13 @@ const ALONE: &str = "tensor";
 /// The attributes of modules whose entries have the names of the module itself.
 const OF_MODULES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
+/// The size of a view and its name, and of its place, which follows.
+const VIEW_BYTES: u64 = 2 * size_of::<(String, View, usize)>() as u64;
+
 /// What was saved.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) tensors: Vec<(String, View)>,
+    pub(super) tensors: Chunked<(String, View)>,
     pub(super) metadata: Metadata,
     /// The tensors that are not listed.
     pub(super) skipped: Warned,
@@ -44,7 +48,7 @@ pub(super) fn walk(loaded: &Loaded, budget: &mut Budget) -> Result<State> {
         active: vec![false; graph.node_count()],
         path: String::new(),
         depth: 0,
-        tensors: Vec::new(),
+        tensors: Chunked::default(),
         skipped: Warned::default(),
     };
     let metadata = match walk.visit(loaded.root)? {
@@ -55,6 +59,21 @@ pub(super) fn walk(loaded: &Loaded, budget: &mut Budget) -> Result<State> {
     Ok(State { tensors, metadata, skipped })
 }
 
+impl State {
+    /// Counts what is left when the pickle is released, in a budget without what that takes.
+    ///
+    /// # Errors
+    /// `LIMIT`.
+    pub(super) fn charge(&self, budget: &mut Budget) -> Result<()> {
+        for (at, (key, value)) in self.metadata.iter().enumerate() {
+            budget.entry(at, key.len())?;
+            budget.copy(value)?;
+        }
+        let tensors = (0..self.tensors.len()).filter_map(|at| self.tensors.get(at));
+        tensors.into_iter().try_for_each(|(name, view)| budget.tensor(name, view.shape.len() * 2))
+    }
+}
+
 struct Walk<'a, 'g, 'b> {
     graph: &'g Graph<'a>,
     budget: &'b mut Budget,
@@ -63,7 +82,7 @@ struct Walk<'a, 'g, 'b> {
     /// The name of the current value.
     path: String,
     depth: usize,
-    tensors: Vec<(String, View)>,
+    tensors: Chunked<(String, View)>,
     skipped: Warned,
 }
 
@@ -148,7 +167,8 @@ impl Walk<'_, '_, '_> {
         match view_of(self.graph, object) {
             Some(Ok(view)) => {
                 let name = if self.path.is_empty() { ALONE.to_owned() } else { self.path.clone() };
-                self.budget.tensor(&name, view.shape.len() * 2)?;
+                let dims = view.shape.len() as u64;
+                self.budget.bytes(VIEW_BYTES + name.len() as u64 + dims * 16 + 3 * 8, 0)?;
                 self.tensors.push((name, view));
                 return Ok(None);
             }
@@ -168,13 +188,12 @@ impl Walk<'_, '_, '_> {
         {
             return self.visit(*items);
         }
-        // Others are found in whatever the object was made of.
-        let arguments = self.visit(object.arguments)?;
+        // Others are found in whatever the object was made of. Arguments mean something only to its class.
+        self.visit(object.arguments)?;
         let items = self.visit_items(&object.items)?.filter(|_| !object.items.is_empty());
         let entries = self.visit_entries(&object.entries)?.filter(|_| !object.entries.is_empty());
         let state = self.visit(object.state)?.filter(|state| !state.is_null());
-        let is_described = arguments.is_some_and(|arguments| arguments.as_array().is_some_and(|all| !all.is_empty()));
-        Ok(state.or(entries).or(items).or_else(|| (!is_described).then(|| Json::Object(Map::new()))))
+        Ok(state.or(entries).or(items))
     }
 
     fn visit_below(&mut self, key: &str, value: Value) -> Result<Option<Json>> {

@@ -28,6 +28,24 @@ fn finds_the_only_model() {
 }
 
 #[test]
+fn checkpoints_and_arrays_are_models_only_if_there_is_no_other() {
+    for (model, others) in [
+        ("x.gguf", &["pytorch_model.bin", "x.pt", "voices.npz", "training_args.bin"][..]),
+        ("x.safetensors", &["x.ckpt", "optimizer.pt"]),
+        ("pytorch_model.bin", &["training_args.bin", "optimizer.pt", "README.md"]),
+        ("pytorch_model.bin.index.json", &["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]),
+        ("q/adapter_model.bin", &["q/data.bin"]),
+        ("x.pth", &["model.onnx.data", "w.bin"]),
+        ("voices.npz", &["README.md"]),
+    ] {
+        for paths in [[&[model], others].concat(), [others, &[model]].concat()] {
+            assert_eq!(found(&paths), One(model), "{paths:?}");
+        }
+    }
+    assert_eq!(found(&["a.pt", "b.npz"]), Several(vec!["a.pt", "b.npz"]));
+}
+
+#[test]
 fn an_index_stands_for_its_shards() {
     for (index, shards) in [
         ("x.safetensors.index.json", &["x-00001-of-00002.safetensors", "x-00002-of-00002.safetensors"][..]),
@@ -126,4 +144,16 @@ fn the_content_of_manifests_decides_if_it_is_known() {
     assert_eq!(find(&["x.apr", "part.apr"], &named), One("x.apr"));
     let two = ["y.apr", "y-7d0f3c2a91b84e65.apr"];
     assert_eq!(find(&two, &named), Several(vec![two[1], two[0]]));
+}
+
+#[test]
+fn a_document_is_the_model_of_a_folder_without_another() {
+    let tfjs = ["model.json", "group1-shard1of2.bin", "group1-shard2of2.bin"];
+    assert_eq!(find(&tfjs, &|_| Content::Unknown), Found::One("model.json"));
+    let mlc = ["m/params_shard_0.bin", "m/ndarray-cache.json", "m/tensor-cache.json", "m/mlc-chat-config.json"];
+    assert_eq!(find(&mlc, &|_| Content::Unknown), Found::One("m/tensor-cache.json"));
+    let others = ["model.json", "x.gguf"];
+    assert_eq!(find(&others, &|_| Content::Unknown), Found::One("x.gguf"));
+    let hidden = [".git/model.json", "group1-shard1of1.bin"];
+    assert_eq!(find(&hidden, &|_| Content::Unknown), Found::Nothing);
 }

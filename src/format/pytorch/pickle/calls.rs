@@ -106,7 +106,7 @@ impl Machine<'_, '_> {
 
     /// Appends items to the list on the top of the stack.
     fn extend(&mut self, added: Vec<Value>) -> Result<()> {
-        self.charge_values(added.len())?;
+        self.charge_growth(added.len())?;
         match self.top_node()? {
             Node::List(items) => items.extend(added),
             Node::Object(object) => object.items.extend(added),
@@ -117,7 +117,7 @@ impl Machine<'_, '_> {
 
     /// Sets keys and values, in turn, of the dictionary on the top of the stack.
     fn set(&mut self, added: Vec<Value>) -> Result<()> {
-        self.charge_values(added.len())?;
+        self.charge_growth(added.len())?;
         let (pairs, []) = added.as_chunks::<2>() else {
             return Err(malformed("the pickle sets a key without a value"));
         };

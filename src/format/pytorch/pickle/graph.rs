@@ -1,6 +1,7 @@
 //! The objects of a pickle. They refer to each other by number, so that any pickle, also one with cycles, is released
 //! without recursion; texts and names stay in its bytes.
 
+use crate::format::pytorch::chunked::Chunked;
 use std::ops::Range;
 
 /// Bytes of the pickle.
@@ -61,10 +62,15 @@ pub(in crate::format::pytorch) struct Object {
 #[derive(Debug)]
 pub(in crate::format::pytorch) struct Graph<'a> {
     pub(super) bytes: &'a [u8],
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Chunked<Node>,
 }
 
 impl<'a> Graph<'a> {
+    /// Releases all objects, but not the texts.
+    pub(in crate::format::pytorch) fn without_nodes(self) -> Self {
+        Graph { nodes: Chunked::default(), ..self }
+    }
+
     /// The number of nodes.
     pub(in crate::format::pytorch) fn node_count(&self) -> usize {
         self.nodes.len()

@@ -3,13 +3,21 @@
 use super::graph::{Graph, Node, Span, Value};
 use super::opcode;
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format::pytorch::chunked::Chunked;
 use crate::values::budget::Budget;
 
-/// The size of a value on the stack, in the memo or in a container, with the unused capacity of a growing list.
-const VALUE_BYTES: u64 = 2 * size_of::<Value>() as u64;
+/// The size of a value on the stack or in a list. A vector that grows has twice the capacity that it needs, and the one
+/// before it, which is copied, half of that.
+const GROWING_BYTES: u64 = 3 * VALUE_BYTES;
 
-/// The size of a node, with the unused capacity of their list and the overhead of an allocation.
-const NODE_BYTES: u64 = 2 * size_of::<Node>() as u64 + 8;
+/// The size of a value.
+const VALUE_BYTES: u64 = size_of::<Value>() as u64;
+
+/// The size of a node.
+const NODE_BYTES: u64 = size_of::<Node>() as u64;
+
+/// The overhead of an allocation.
+const ALLOCATION_BYTES: u64 = 8;
 
 /// The newest protocol.
 const MAX_PROTOCOL: u8 = 5;
@@ -48,8 +56,8 @@ pub(in crate::format::pytorch) fn load<'a>(
     start: Option<u64>,
     budget: &mut Budget,
 ) -> Result<Loaded<'a>, Failure> {
-    let graph = Graph { bytes, nodes: Vec::new() };
-    let mut machine = Machine { graph, at: 0, stack: Vec::new(), marks: Vec::new(), memo: Vec::new(), budget };
+    let graph = Graph { bytes, nodes: Chunked::default() };
+    let mut machine = Machine { graph, at: 0, stack: Vec::new(), marks: Vec::new(), memo: Chunked::default(), budget };
     loop {
         let at = machine.at;
         let place = |error: Error| match start {
@@ -74,7 +82,7 @@ pub(super) struct Machine<'a, 'b> {
     stack: Vec<Value>,
     /// The heights of the stack at marks.
     marks: Vec<u32>,
-    memo: Vec<Value>,
+    memo: Chunked<Value>,
     pub(super) budget: &'b mut Budget,
 }
 
@@ -90,7 +98,7 @@ impl<'a> Machine<'a, '_> {
             }
             opcode::FRAME => _ = self.take(8)?,
             opcode::MARK => {
-                self.charge(VALUE_BYTES)?;
+                self.charge(GROWING_BYTES)?;
                 self.marks.push(self.stack.len() as u32);
             }
             opcode::POP if self.marks.last().copied() == Some(self.stack.len() as u32) => _ = self.marks.pop(),
@@ -218,9 +226,9 @@ impl<'a> Machine<'a, '_> {
         if index > self.at {
             return Err(malformed(format!("the memo of the pickle has no {index} entries yet")));
         }
-        if let Some(more) = (index + 1).checked_sub(self.memo.len()) {
-            self.charge(VALUE_BYTES.saturating_mul(more as u64))?;
-            self.memo.resize(index + 1, Value::None);
+        while self.memo.len() <= index {
+            self.charge(VALUE_BYTES)?;
+            self.memo.push(Value::None);
         }
         if let Some(slot) = self.memo.get_mut(index) {
             *slot = top;
@@ -237,7 +245,7 @@ impl<'a> Machine<'a, '_> {
     /// Counts the memory of the stack only while it grows.
     pub(super) fn push(&mut self, value: Value) -> Result<()> {
         if self.stack.len() == self.stack.capacity() {
-            self.charge(self.stack.len().max(4) as u64 * VALUE_BYTES)?;
+            self.charge(self.stack.len().max(4) as u64 * GROWING_BYTES)?;
         }
         self.stack.push(value);
         Ok(())
@@ -268,7 +276,7 @@ impl<'a> Machine<'a, '_> {
     pub(super) fn pop_to_mark(&mut self) -> Result<Vec<Value>> {
         let mark = self.marks.pop().ok_or_else(|| malformed("the pickle takes values up to a mark that is not set"))?;
         let count = self.stack.len().saturating_sub(mark as usize);
-        self.charge(VALUE_BYTES.saturating_mul(count as u64))?;
+        self.charge_values(count)?;
         Ok(self.stack.drain(self.stack.len() - count..).collect())
     }
 
@@ -276,9 +284,14 @@ impl<'a> Machine<'a, '_> {
         self.budget.bytes(bytes, 0)
     }
 
-    /// The size of a value in a list.
+    /// Counts the values of a container of constant length.
     pub(super) fn charge_values(&mut self, count: usize) -> Result<()> {
-        self.charge(VALUE_BYTES.saturating_mul(count as u64))
+        self.charge(VALUE_BYTES.saturating_mul(count as u64).saturating_add(ALLOCATION_BYTES))
+    }
+
+    /// Counts values that are added to a container.
+    pub(super) fn charge_growth(&mut self, count: usize) -> Result<()> {
+        self.charge(GROWING_BYTES.saturating_mul(count as u64))
     }
 }
 

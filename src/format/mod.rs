@@ -30,6 +30,7 @@
 
 mod checksum;
 mod deferred;
+mod document;
 mod entry;
 mod foreign;
 pub(crate) mod ggml;
@@ -70,6 +71,8 @@ pub mod ztensor;
 
 #[doc(hidden)]
 pub use checksum::{Expected, RangeChecksum};
+#[doc(hidden)]
+pub use document::MAX_MANIFEST_BYTES;
 pub(crate) use entry::FileNames;
 pub use entry::Format;
 
@@ -79,7 +82,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::padding::PaddingCheck;
 use crate::index::publication::Publication;
 use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
-use crate::values::{budget::Budget, json};
+use crate::values::json;
 use crate::window::{Stop, Window};
 use entry::{Detection, ParseDocument, Parser};
 use std::borrow::Borrow;
@@ -120,11 +123,6 @@ static MANIFEST: Parser =
 
 /// The number of bytes at the start of a file from which the format is detected: magics and first fields fit in them.
 pub(crate) const SNIFF_BYTES: u64 = 16;
-
-/// The maximum size of a manifest. Manifests are read whole; one for 100,000 tensors has about 10 MB. The limit
-/// prevents a manifest from exhausting memory.
-#[doc(hidden)]
-pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
 /// The formats that this build reads.
 ///
@@ -249,10 +247,7 @@ pub fn is_json_object(head: &[u8]) -> bool {
 }
 
 fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
-    let whole = window.get_all(MAX_MANIFEST_BYTES)?;
-    let bytes = json::without_byte_order_mark(whole);
-    let (start, mut budget) = ((whole.len() - bytes.len()) as u64, Budget::of(window, whole.len() as u64));
-    let mut document = json::parse_object(bytes, start, "the manifest", &mut budget)?;
+    let (mut document, mut budget) = document::read(window)?;
     let mut manifests = PARSERS.iter().filter_map(|parser| Some((parser, parser.manifest.as_ref()?)));
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {

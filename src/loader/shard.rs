@@ -13,7 +13,8 @@ use std::rc::Rc;
 /// A file of the model, and its header once that was read.
 pub(crate) struct Shard<S: ModelSource> {
     pub(super) file: Rc<ModelFile<S>>,
-    /// What names and describes the file, or the files that follow each other in it; empty for the file that was opened.
+    /// What names and describes the file, or the files that follow each other in it; empty for the file that was
+    /// opened.
     pub(super) parts: Vec<Part>,
     pub(crate) opened: Mutex<Option<Rc<OpenShard>>>,
 }

@@ -27,10 +27,6 @@ impl Folder {
         self.path(name)
     }
 
-    pub(crate) fn create(&self, folder: &str) {
-        fs::create_dir(self.path(folder)).unwrap();
-    }
-
     pub(crate) fn open(&self, name: &str) -> Reader {
         Reader::open(self.path(name)).unwrap()
     }

@@ -81,6 +81,7 @@ pub const PARTS: [Part; 7] = [
     Part {
         file: "weightstream_manifests.wasm",
         paths: &[
+            "weightstream::format::document::",
             "weightstream::format::parse_manifest",
             "weightstream::format::apr::manifest::",
             "weightstream::format::foreign::",

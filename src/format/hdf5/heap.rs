@@ -10,7 +10,8 @@ const MAX_NAME_BYTES: usize = 64 << 10;
 /// The maximum length of the names of a group.
 const MAX_HEAP_BYTES: u64 = 256 << 20;
 
-/// The maximum number of objects of a global heap that are looked at. Collections have 4 KiB, unless an object is larger.
+/// The maximum number of objects of a global heap that are looked at. Collections have 4 KiB, unless an object is
+/// larger.
 const MAX_OBJECTS: usize = 4096;
 
 /// The names of a group with a symbol table.

@@ -26,7 +26,7 @@ pub const FORMAT: Format = Format {
             extensions: &[],
             names: &["tensor-cache.json", "ndarray-cache.json"],
         }),
-        ..Parser::new(Detection::Document, super::parse_manifest).deferred()
+        ..Parser::new(Detection::Document, parse::parse_file).deferred()
     },
     #[cfg(writes)]
     writer: None,

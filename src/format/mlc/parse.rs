@@ -2,9 +2,11 @@
 
 use crate::dtype::{Dtype, MAX_DIMS, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format::document;
 use crate::index::{Component, DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, part_path};
 use crate::values::budget::Budget;
 use crate::values::json::shown;
+use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
@@ -19,6 +21,12 @@ pub(crate) fn is_manifest(document: &Map<String, Value>) -> bool {
     document.get("records").is_some_and(Value::is_array)
 }
 
+/// Reads the whole file, which must be such a document.
+pub(super) fn parse_file(window: &Window) -> Result<Parsed, Stop> {
+    let (document, mut budget) = document::read(window)?;
+    Ok(parse(document, &mut budget)?)
+}
+
 pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Result<Parsed> {
     let records = match document.shift_remove("records") {
         Some(Value::Array(records)) => records,
@@ -28,7 +36,7 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
     let (mut data, mut paths) = (Vec::new(), HashSet::new());
     for record in &records {
         let path = text(record, "dataPath").ok_or_else(|| malformed("a record of a file has no `dataPath`"))?;
-        let file = parse_file(&part_path(path)?, record, budget).map_err(|e| e.in_file(path))?;
+        let file = parse_record(&part_path(path)?, record, budget).map_err(|e| e.in_file(path))?;
         let is_new = file.parts.first().is_some_and(|part| paths.insert(part.path.clone()));
         if !is_new {
             return Err(malformed("the file is named twice").in_file(path));
@@ -52,7 +60,7 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
     Ok(Parsed::WithData(index, data))
 }
 
-fn parse_file(path: &str, record: &Value, budget: &mut Budget) -> Result<DataFile> {
+fn parse_record(path: &str, record: &Value, budget: &mut Budget) -> Result<DataFile> {
     if let Some(format) = text(record, "format").filter(|format| *format != SHARD) {
         let what = format!("the file has the format \"{format}\"; weightstream reads \"{SHARD}\"");
         return Err(Error::new(ErrorKind::Unsupported, what));

@@ -33,7 +33,7 @@ pub const FORMAT: Format = Format {
             extensions: &[],
             names: &["model.json"],
         }),
-        ..Parser::new(Detection::Document, super::parse_manifest).deferred()
+        ..Parser::new(Detection::Document, parse::parse_file).deferred()
     },
     #[cfg(writes)]
     writer: Some(write::WRITER),

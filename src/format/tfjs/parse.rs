@@ -3,9 +3,11 @@
 use super::dtypes::{Stored, stored_as};
 use crate::dtype::{MAX_DIMS, element_count};
 use crate::error::{Result, malformed};
+use crate::format::document;
 use crate::index::{Component, DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, part_path};
 use crate::values::budget::Budget;
 use crate::values::json::shown;
+use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
@@ -18,6 +20,12 @@ pub(super) const WEIGHTS: &str = "weightsManifest";
 /// Whether a JSON document is a model of TensorFlow.js. Without a list, it has no weights.
 pub(crate) fn is_manifest(document: &Map<String, Value>) -> bool {
     document.contains_key(WEIGHTS)
+}
+
+/// Reads the whole file, which must be such a document.
+pub(super) fn parse_file(window: &Window) -> Result<Parsed, Stop> {
+    let (document, mut budget) = document::read(window)?;
+    Ok(parse(document, &mut budget)?)
 }
 
 pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Result<Parsed> {
@@ -61,9 +69,8 @@ struct Texts {
 impl Texts {
     fn into_warning(self) -> String {
         let Texts { count, first } = self;
-        format!(
-            "not listed: {count} weights that are texts or follow one, whose length is not stated; the first is \"{first}\""
-        )
+        let what = "weights that are texts or follow one, whose length is not stated; the first is";
+        format!("not listed: {count} {what} \"{first}\"")
     }
 }
 

@@ -35,7 +35,10 @@ fn refused(document: &Value) -> Error {
 #[test]
 fn weights_follow_each_other_in_the_files_of_their_group() {
     let document = json!({ "weightsManifest": [
-        group(&["a", "b"], json!([weight("x", &[3], "int32"), weight("y", &[], "bool"), weight("z", &[2], "complex64")])),
+        group(
+            &["a", "b"],
+            json!([weight("x", &[3], "int32"), weight("y", &[], "bool"), weight("z", &[2], "complex64")]),
+        ),
         group(&["c"], json!([weight("w", &[2, 0], "float32"), weight("v", &[1], "float32")])),
     ] });
     let (_, data) = parsed(&document).unwrap();

@@ -6,10 +6,11 @@
 //! with bytes: weights, and constants of the graph. Buffers are in the FlatBuffer, or behind it if the file is larger
 //! than 2 GiB. Tensors that share a buffer share its bytes.
 //!
-//! A name that occurs before gets the prefix `subgraph_<number>/`, and if that is not enough the suffix `#<number>`, the
-//! position of the tensor in its subgraph. In a `.litertlm`, names begin with the type of the model in it, or with the
-//! number of its section, and in a `.task` with the name of the member. Elements of 4 and 2 bits are packed into bytes, the first element in the lowest bits.
-//! `quantization` in the attributes has the parameters: an element is `(q - zero_point) * scale`.
+//! A name that occurs before gets the prefix `subgraph_<number>/`, and if that is not enough the suffix `#<number>`,
+//! the position of the tensor in its subgraph. In a `.litertlm`, names begin with the type of the model in it, or with
+//! the number of its section, and in a `.task` with the name of the member. Elements of 4 and 2 bits are packed into
+//! bytes, the first element in the lowest bits. `quantization` in the attributes has the parameters: an element is `(q
+//! - zero_point) * scale`.
 //!
 //! Texts, sparse tensors and tensors with external buffers are not listed, which is a warning.
 

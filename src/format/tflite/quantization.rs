@@ -7,9 +7,9 @@ use crate::values::json::float;
 use crate::window::Stop;
 use serde_json::{Map, Value, json};
 
-/// The maximum number of scales and zero points that a file has in the attributes of its tensors. Those of vision models
-/// have some thousands. Language models can have more than a million, which would take 100 MB as JSON: further ones are
-/// stated as the range of the file in which they are.
+/// The maximum number of scales and zero points that a file has in the attributes of its tensors. Those of vision
+/// models have some thousands. Language models can have more than a million, which would take 100 MB as JSON: further
+/// ones are stated as the range of the file in which they are.
 const MAX_LISTED: u64 = 1 << 17;
 
 /// The number of the details of quantization in blocks.

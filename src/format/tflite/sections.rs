@@ -27,7 +27,8 @@ const TASK_VERSION: &str = "1";
 /// The bytes before the FlatBuffer of a `.litertlm`: the magic, the version, padding, and the end of the FlatBuffer.
 const HEADER_BYTES: u64 = 32;
 
-/// The limit of the specification for the header of a `.litertlm` is one block of 16 KiB. Some tools write more entries.
+/// The limit of the specification for the header of a `.litertlm` is one block of 16 KiB. Some tools write more
+/// entries.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 
 /// The maximum number of sections. Files have one for each model of a pipeline, and tokenizers.

@@ -133,7 +133,8 @@ impl Bytes {
     }
 }
 
-/// A model whose vector of subgraphs has one of them `subgraphs` times, and whose vector of tensors one `tensors` times.
+/// A model whose vector of subgraphs has one of them `subgraphs` times, and whose vector of tensors one `tensors`
+/// times.
 fn repeated(subgraphs: usize, tensors: usize, buffer: u32) -> Vec<u8> {
     let mut bytes = Bytes::new();
     let (model, buffers, table, data, list) = (200, 300, 400, 500, 600);

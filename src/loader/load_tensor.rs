@@ -129,10 +129,7 @@ impl<S: ModelSource> Loader<S> {
         let tensor = self.find(&name).await?;
         let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
         if tensor.quantized().is_some() && (form.dtype.is_some() || form.is_dense) {
-            self.file_of(&tensor)?.source.host().load_code(Code::Calls).await?;
-            if let Some(rows) = request.rows {
-                return self.load_quantized_rows(&tensor, rows, request.into, form.dtype, observer).await;
-            }
+            return self.load_quantized(tensor, request, observer).await;
         }
         let rows = request.rows.map(|rows| rows_of(&tensor, rows, form.dtype));
         let Some(rows) = rows.transpose()? else {

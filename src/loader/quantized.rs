@@ -1,5 +1,6 @@
 //! Groups the parts of quantized tensors when the index is read. The code is deferred in the npm package.
 
+use crate::deferred::Code;
 use crate::dtype::Dtype;
 use crate::error::{ErrorKind, Result};
 use crate::index::{Algorithm, ComponentDigest, DigestedBytes, Index, Part, Tensor, Tensors};
@@ -7,7 +8,7 @@ use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
 use crate::loader::schedule::rows::shape_of_rows;
 use crate::loader::shard::OpenShard;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::{Loaded, LoadedComponent, Loader};
+use crate::loader::{Loaded, LoadedComponent, Loader, TensorRequest};
 use crate::pipeline::{Dequantization, Expansion, QuantizedRows, Steps};
 use crate::plan::{self, WantedRange};
 use crate::progress::Progress;
@@ -115,24 +116,30 @@ impl<S: ModelSource> Loader<S> {
 }
 
 impl<S: ModelSource> Loader<S> {
-    /// Computes rows of a quantized tensor from the bytes that they need.
+    /// Computes the values of a quantized tensor, or of rows of it from the bytes that they need.
     #[inline(never)]
-    pub(super) fn load_quantized_rows<'a>(
-        self: &'a Rc<Self>,
-        tensor: &'a Arc<Tensor>,
-        rows: Range<u64>,
-        into: Option<BufferOf<S>>,
-        dtype: Option<&'a Dtype>,
+    pub(super) fn load_quantized(
+        self: &Rc<Self>,
+        tensor: Arc<Tensor>,
+        request: TensorRequest<BufferOf<S>>,
         observer: Rc<dyn Progress>,
-    ) -> LocalBoxFuture<'a, Result<Loaded<BufferOf<S>>>> {
+    ) -> LocalBoxFuture<'static, Result<Loaded<BufferOf<S>>>> {
+        let loader = Rc::clone(self);
         let load = async move {
-            let shape = shape_of_rows(tensor, &rows)?;
-            let QuantizedRows { tensor: part, dequantization } = Dequantization::of_rows(tensor, &rows, dtype)?;
+            loader.file_of(&tensor)?.source.host().load_code(Code::Calls).await?;
+            let TensorRequest { rows, into, dtype, is_dense } = request;
+            let Some(rows) = rows else {
+                let form = Form { dtype: dtype.as_ref(), is_dense };
+                return loader.load_planned(loader.plan(tensor, None, into, form)?, observer).await;
+            };
+            let shape = shape_of_rows(&tensor, &rows)?;
+            let part = Dequantization::of_rows(&tensor, &rows, dtype.as_ref())?;
+            let QuantizedRows { tensor: part, dequantization } = part;
             let expansion = Some(Box::new(Expansion::Quantized(dequantization)));
             let planned = PlannedTensor { tensor: part, rows: None, into, conversion: None, expansion };
             check_into(&planned)?;
-            let loaded = self.load_planned(planned, observer).await?;
-            Ok(Loaded { tensor: Arc::clone(tensor), shape, ..loaded })
+            let loaded = loader.load_planned(planned, observer).await?;
+            Ok(Loaded { tensor, shape, ..loaded })
         };
         load.boxed_local()
     }

@@ -30,6 +30,8 @@ pub const PARTS: [Part; 7] = [
             "weightstream::pipeline::expansion::",
             "weightstream::quantization::",
             "weightstream::loader::quantized::",
+            "weightstream::loader::transfer::joined::",
+            "weightstream::window::scattered::",
             "weightstream::zip::",
             // Only errors of serde about an unexpected float format one, and serde_json writes these itself.
             "serde_core::de::WithDecimalPoint",

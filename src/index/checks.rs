@@ -25,7 +25,8 @@ pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) 
 /// Like [`check_tensors`], for formats in which tensors are views, which may overlap in any way.
 ///
 /// # Errors
-/// The errors of [`check_tensors`], except for an overlap; `LIMIT` if the tensors have many times the bytes of the file.
+/// The errors of [`check_tensors`], except for an overlap; `LIMIT` if the tensors have many times the bytes of the
+/// file.
 #[cfg(feature = "pytorch")]
 pub(crate) fn check_views(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
     check(tensors, data_end, Equal::AreViews)?;

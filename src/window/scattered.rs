@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn thousands_of_small_members_take_one_request() {
         let ranges: Vec<_> = (0..5000).map(|at| at * 3000..at * 3000 + 512).collect();
-        assert_eq!(requests(20 << 20, &ranges), [0..4999 * 3000 + 512]);
+        let all = 0..4999 * 3000 + 512;
+        assert_eq!(requests(20 << 20, &ranges), vec![all]);
     }
 
     #[test]
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn ranges_beyond_the_end_of_the_file_are_cut() {
-        let beyond = 95..200;
-        assert_eq!(requests(100, &[beyond]), [95..100]);
+        let (beyond, cut) = (95..200, 95..100);
+        assert_eq!(requests(100, &[beyond]), vec![cut]);
     }
 }

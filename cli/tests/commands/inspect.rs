@@ -96,8 +96,8 @@ fn a_folder_is_inspected_as_the_model_in_it() {
     error("no model is in this folder, which is empty. Specify a model file");
     fs::create_dir(folder.path("hub/onnx")).unwrap();
     error("no model is in this folder, which contains onnx/. Specify a model file");
-    folder.write("hub/pytorch_model.bin", b"x");
-    error("which contains pytorch_model.bin, onnx/. pytorch_model.bin may be a PyTorch checkpoint: convert it with");
+    folder.write("hub/training_args.bin", b"x");
+    error("which contains training_args.bin, onnx/. training_args.bin may be a PyTorch checkpoint: specify this file");
     folder.write("hub/model-00001-of-00002.safetensors", b"x");
     error("model-00001-of-00002.safetensors is a part of a model: also download the others, and the manifest");
     // As in a repository of Hugging Face: several formats, of which SafeTensors is the usual one.

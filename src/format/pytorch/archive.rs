@@ -5,8 +5,7 @@
 //! these do not contain of the pickle.
 
 use super::listing::{ByteOrder, Compression, Listing, StoredStorage};
-use super::parse::MAX_PICKLE_BYTES;
-use super::pickle::{self, Failure};
+use super::pickle::{self, Failure, MAX_PICKLE_BYTES};
 use super::rebuild::View;
 use super::state::{self, State};
 use crate::error::{Error, ErrorKind, Result, malformed};

@@ -1,14 +1,13 @@
-//! Reads the layout before PyTorch 1.6: pickles of a magic number, a version, the sizes of types on the system, what was
-//! saved, and the keys of the storages, then the storages in the order of the keys. Numbers are little-endian, also if
-//! a big-endian system wrote them.
+//! Reads the layout before PyTorch 1.6: pickles of a magic number, a version, the sizes of types on the system, what
+//! was saved, and the keys of the storages, then the storages in the order of the keys. Numbers are little-endian, also
+//! if a big-endian system wrote them.
 //!
-//! A storage is preceded by its number of elements, which the pickle states too. If the storages are small, all of these
-//! numbers are compared; otherwise only the first and the last, because each takes a request. The end of the last
+//! A storage is preceded by its number of elements, which the pickle states too. If the storages are small, all of
+//! these numbers are compared; otherwise only the first and the last, because each takes a request. The end of the last
 //! storage must be the end of the file.
 
 use super::listing::{ByteOrder, Compression, Listing, StoredStorage};
-use super::parse::MAX_PICKLE_BYTES;
-use super::pickle::{self, Failure, Graph, Node, Span, Value};
+use super::pickle::{self, Failure, Graph, MAX_PICKLE_BYTES, Node, Span, Value};
 use super::state::{self, State};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Parsed;

@@ -1,6 +1,5 @@
 //! From views of storages to the tensors of a file.
 
-use super::parse::NAME;
 use super::rebuild::View;
 use crate::error::{Result, malformed};
 use crate::format::warned::Warned;
@@ -10,6 +9,9 @@ use crate::index::{
 };
 use std::collections::HashMap;
 use std::ops::Range;
+
+/// The name of the format in the registry.
+pub(super) const NAME: &str = "pytorch";
 
 /// The bytes of a storage in the file.
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@
 //! - Since PyTorch 1.6, a ZIP archive: `NAME/data.pkl`, a pickle of what was saved, `NAME/data/KEY`, the bytes of each
 //!   storage, and small members such as `NAME/byteorder`. TorchScript archives have the same, and code, which is
 //!   ignored.
-//! - Before, or with `_use_new_zipfile_serialization=False`, pickles one after another, and then the storages, each with
-//!   its number of elements before it.
+//! - Before, or with `_use_new_zipfile_serialization=False`, pickles one after another, and then the storages, each
+//!   with its number of elements before it.
 //!
 //! A checkpoint may be any object. Its tensors are listed with the keys, attributes and positions that lead to them,
 //! joined with dots: `state_dict.encoder.weight`, `optimizer.state.0.exp_avg`. Parameters of a module that was saved as
@@ -33,7 +33,7 @@ use super::entry::{Detection, Format, Parser};
 
 /// The format.
 pub const FORMAT: Format = Format {
-    name: parse::NAME,
+    name: listing::NAME,
     title: "PyTorch checkpoint",
     extensions: &[".pt", ".pth", ".bin", ".ckpt"],
     versions: &["1001", "3"],

@@ -6,12 +6,6 @@ use crate::format::HEAD_BYTES;
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
 
-/// The name of the format in the registry.
-pub(super) const NAME: &str = "pytorch";
-
-/// The maximum length of a pickle. That of 100,000 tensors has 25 MB. Prevents a file from exhausting memory.
-pub(super) const MAX_PICKLE_BYTES: u64 = 64 << 20;
-
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
     match detect::recognises_legacy(window.get(0..head_end)?) {

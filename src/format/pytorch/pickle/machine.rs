@@ -109,6 +109,24 @@ impl<'a> Machine<'a, '_> {
                 self.push(top)?;
                 self.push(top)?;
             }
+            _ if opcode::OLD.contains(&code) => {
+                let what = "a pickle of protocol 0 or 1; weightstream reads 2 to 5";
+                let error = Error::new(ErrorKind::Unsupported, what);
+                return Err(error.advise("Save it again with `torch.save`, with its default protocol.").into());
+            }
+            _ => {
+                let is_read = self.memo_step(code)? || self.constant(code)?;
+                if !is_read && !self.container(code)? && !self.call(code)? {
+                    return Err(malformed(format!("the opcode 0x{code:02x} is not one of a pickle")).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers or recalls a value. Returns whether the opcode does so.
+    fn memo_step(&mut self, code: u8) -> Result<bool, Failure> {
+        match code {
             opcode::MEMOIZE => self.remember(self.memo.len())?,
             opcode::BINPUT => {
                 let index = self.u8()?.into();
@@ -126,19 +144,9 @@ impl<'a> Machine<'a, '_> {
                 let index = self.length(4)?;
                 self.recall(index)?;
             }
-            _ if opcode::OLD.contains(&code) => {
-                let what = "a pickle of protocol 0 or 1; weightstream reads 2 to 5";
-                let error = Error::new(ErrorKind::Unsupported, what);
-                return Err(error.advise("Save it again with `torch.save`, with its default protocol.").into());
-            }
-            _ => {
-                let is_constant = self.constant(code)?;
-                if !is_constant && !self.container(code)? && !self.call(code)? {
-                    return Err(malformed(format!("the opcode 0x{code:02x} is not one of a pickle")).into());
-                }
-            }
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Pushes a constant. Returns whether the opcode is that of one.

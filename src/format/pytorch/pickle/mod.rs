@@ -13,6 +13,9 @@ mod opcode;
 pub(super) use graph::{Graph, Node, Object, Span, Value};
 pub(super) use machine::{Failure, Loaded, load};
 
+/// The maximum length of a pickle. That of 100,000 tensors has 25 MB. Prevents a file from exhausting memory.
+pub(super) const MAX_PICKLE_BYTES: u64 = 64 << 20;
+
 #[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;

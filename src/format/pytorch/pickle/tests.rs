@@ -119,7 +119,7 @@ proptest! {
     #[test]
     fn any_bytes_cause_no_panic(
         opcodes in proptest::collection::vec(
-            prop_oneof![any::<u8>(), proptest::sample::select(b"()]}.tuesabqhNK\x85\x86\x87\x81R\x88Q".to_vec())], 0..80,
+            prop_oneof![any::<u8>(), prop::sample::select(b"()]}.tuesabqhNK\x85\x86\x87\x81R\x88Q".to_vec())], 0..80,
         ),
     ) {
         _ = read(&opcodes);

@@ -110,10 +110,10 @@ registry! {
     "npy" => npy,
     "npz" => npz,
     "onnx" => onnx,
-    "pytorch" => pytorch,
+    "tflite" => tflite,
+    "pytorch" => pytorch, // behind other archives, because it takes any
     "safetensors" => safetensors,
     "tfjs" => tfjs,
-    "tflite" => tflite,
     "ztensor" => ztensor,
 }
 

@@ -2,6 +2,7 @@
 
 use super::superblock::SIGNATURE;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::foreign::first_name_in_zip;
 use crate::index::Metadata;
 use crate::values::budget::Budget;
 use crate::values::json::parse_value;
@@ -23,8 +24,7 @@ const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
 
 /// Whether the file is HDF5, or an archive whose first member is one of Keras.
 pub(super) fn recognises(head: &[u8]) -> bool {
-    let name = head.strip_prefix(b"PK\x03\x04").and_then(|_| head.get(30..));
-    head.starts_with(&SIGNATURE) || name.is_some_and(|name| FIRST_MEMBERS.iter().any(|first| name.starts_with(first)))
+    head.starts_with(&SIGNATURE) || first_name_in_zip(head).is_some_and(|name| FIRST_MEMBERS.contains(&name))
 }
 
 /// The weights in an archive: their range in the file, and the metadata.

@@ -3,6 +3,7 @@
 use super::flatbuffer::{FlatBuffer, Table};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::foreign::first_name_in_zip;
 use crate::window::{Stop, Window};
 use crate::zip::{Archive, Method};
 use serde_json::{Map, Value, json};
@@ -72,9 +73,7 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 }
 
 fn is_task(head: &[u8]) -> bool {
-    let length = head.get(26..28).and_then(|length| Some(usize::from(u16::from_le_bytes(length.try_into().ok()?))));
-    let name = length.and_then(|length| head.get(30..30 + length)).unwrap_or_default();
-    head.starts_with(ZIP) && (name.ends_with(b".tflite") || name.starts_with(b"TF_LITE_"))
+    first_name_in_zip(head).is_some_and(|name| name.ends_with(b".tflite") || name.starts_with(b"TF_LITE_"))
 }
 
 impl Sections {

@@ -31,9 +31,9 @@ pub struct TensorReader<S: ModelSource> {
 
 /// The tensor that is being read.
 enum Current<S: ModelSource> {
-    Component(Arc<Tensor>, ComponentReader<S>),
+    Component(Arc<Tensor>, Box<ComponentReader<S>>),
     /// One whose values are computed from parts that were loaded.
-    Quantized(QuantizedReader<BufferOf<S>>),
+    Quantized(Box<QuantizedReader<BufferOf<S>>>),
 }
 
 /// A tensor that a [`TensorReader`] has begun to read.
@@ -127,7 +127,7 @@ impl<S: ModelSource> TensorReader<S> {
         let stored = prepared.stored();
         let reading = rest.reader(loader, &file, tensor.shard, prepared.stored(), &run_end).await;
         let reader = prepared.start(reading.map_err(|e| file.reject_if_corrupt(e.in_tensor(&tensor.name)))?);
-        self.current = Some(Current::Component(Arc::clone(&tensor), reader));
+        self.current = Some(Current::Component(Arc::clone(&tensor), Box::new(reader)));
         let shape = rows.map_or_else(|| tensor.shape.clone(), |rows| rows.shape);
         Ok(Some(BegunTensor {
             dtype: tensor.dtype.clone(),
@@ -143,7 +143,7 @@ impl<S: ModelSource> TensorReader<S> {
     async fn begin_quantized(&mut self, tensor: Arc<Tensor>, dtype: &Dtype) -> Result<BegunTensor> {
         let reader = self.loader.quantized_reader(&tensor, self.rows.as_ref(), dtype).await?;
         let (shape, byte_length) = (reader.shape.clone(), reader.byte_length());
-        self.current = Some(Current::Quantized(reader));
+        self.current = Some(Current::Quantized(Box::new(reader)));
         Ok(BegunTensor {
             #[cfg(feature = "js")]
             stored: tensor.first_byte()..tensor.first_byte(),

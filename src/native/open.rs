@@ -6,7 +6,7 @@ use super::file::{FileBytes, TensorFile};
 use super::folder::model_path;
 use super::quantized::{self, Grouped};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{DataFile, Manifest, Part, Tensor};
+use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::ModelMetadata;
 use crate::model::assembly::{Assembly, Opened};
 use crate::name_index::NameIndex;
@@ -100,11 +100,7 @@ impl Reader {
         match opened {
             Opened::Tensors(index, number) => own = Some((TensorFile::new(first, index)?, number)),
             Opened::WithData(index, data) => {
-                let open = |data: DataFile| {
-                    let files = data.parts.iter().map(&mut open_part).collect::<Result<Vec<_>>>()?;
-                    TensorFile::data(files, data, &index)
-                };
-                let data = data.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+                let data = data_files(data, &index, &mut open_part)?;
                 files.push(TensorFile::new(first, index)?);
                 files.extend(data);
             }
@@ -160,6 +156,19 @@ impl Reader {
         let slots = |tensor: &Tensor| tensor.components.iter().map(|_| OnceLock::new()).collect();
         self.cached = self.tensors.iter().map(slots).collect();
     }
+}
+
+/// Opens the files of raw bytes that a file with this index names.
+fn data_files(
+    data: Vec<DataFile>,
+    index: &Index,
+    open_part: &mut dyn FnMut(&Part) -> Result<FileBytes>,
+) -> Result<Vec<TensorFile>> {
+    let open = |data: DataFile| {
+        let files = data.parts.iter().map(&mut *open_part).collect::<Result<Vec<_>>>()?;
+        TensorFile::data(files, data, index)
+    };
+    data.into_iter().map(open).collect()
 }
 
 /// Takes the metadata of the manifest and of the first file, so that a vocabulary is not in memory twice.

@@ -226,13 +226,7 @@ impl Scheme for Grid {
             self.read_zeros(rows, row, parts, &mut offsets);
             let formula = Formula { offset: self.offset, after, steps };
             match &indices {
-                Some(indices) => {
-                    for (x, group) in out.iter_mut().zip(indices) {
-                        let scale = scales.get(*group).copied().unwrap_or_default();
-                        let offset = offsets.get(*group).copied().unwrap_or_default();
-                        formula.apply(std::slice::from_mut(x), scale, offset);
-                    }
-                }
+                Some(indices) => formula.apply_by_column(out, indices, &scales, &offsets),
                 None => {
                     let blocks = out.chunks_mut(self.scales.block[1].clamp(1, self.columns.max(1)) as usize);
                     for (block, (scale, offset)) in blocks.zip(scales.iter().zip(&offsets)) {
@@ -259,6 +253,15 @@ struct Formula<'a> {
 }
 
 impl Formula<'_> {
+    /// Computes each value with the scale of its group.
+    fn apply_by_column(&self, row: &mut [f32], groups: &[usize], scales: &[f32], offsets: &[f32]) {
+        for (x, group) in row.iter_mut().zip(groups) {
+            let scale = scales.get(*group).copied().unwrap_or_default();
+            let offset = offsets.get(*group).copied().unwrap_or_default();
+            self.apply(std::slice::from_mut(x), scale, offset);
+        }
+    }
+
     fn apply(&self, block: &mut [f32], scale: f32, offset: f32) {
         match (self.offset, self.after, self.steps) {
             (Offset::None, None, _) => block.iter_mut().for_each(|x| *x *= scale),

@@ -47,7 +47,7 @@ const MARKERS: [&str; 10] =
 /// Whether a file may have parts of quantized tensors: codes, and the name of another part. If the model has several
 /// files, these parts may be in different ones: `other_names` are the names in the other files, as far as they are
 /// known.
-pub(crate) fn may_be_quantized<'a>(index: &Index, other_names: Option<&mut dyn Iterator<Item = &'a str>>) -> bool {
+pub(crate) fn may_be_quantized(index: &Index, other_names: Option<&mut dyn Iterator<Item = &str>>) -> bool {
     let is_marked = |name: &str| MARKERS.iter().any(|marker| name.ends_with(marker));
     let has_codes = || (0..index.tensors.len()).any(|at| has_codes(index, at));
     let has_marked = || index.tensors.names().any(is_marked);

@@ -61,7 +61,7 @@ export function addTensors(tensors, texts, numbers, strings, attributesOfSome) {
       digest,
       components,
       attributes,
-      ...(layout === "quantized" && { quantization: attributes["quantization"] }),
+      ...(layout === "quantized" && { quantization: /** @type {any} */ (attributes)["quantization"] }),
     });
   }
 

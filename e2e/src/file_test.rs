@@ -20,7 +20,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 19] = [
     "remote",
     "blob",
     "fetch",

@@ -5,6 +5,7 @@ use crate::format;
 use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::joined::join;
 use crate::model::assembly::{Assembly, Opened, PartContent};
 use crate::source::ModelSource;
 use futures::lock::Mutex;
@@ -97,7 +98,7 @@ impl<S: ModelSource> Shard<S> {
                 let files = parts.iter().map(open).collect::<Result<Vec<_>>>()?;
                 check_not_pinned(&files, parts, digests)?;
                 let first = parts.first().ok_or_else(|| Error::new(ErrorKind::Internal, "a data file has no parts"))?;
-                file.joined(first, files)?
+                join(file, first, files)?
             }
         };
         let file = Rc::new(file);

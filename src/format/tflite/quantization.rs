@@ -12,6 +12,9 @@ use serde_json::{Map, Value, json};
 /// ones are stated as the range of the file in which they are.
 const MAX_LISTED: u64 = 1 << 17;
 
+/// The name of the method in the attributes.
+const METHOD: &str = "tflite";
+
 /// The number of the details of quantization in blocks.
 const BLOCKWISE: u8 = 2;
 
@@ -32,7 +35,7 @@ impl Default for Listed {
 pub(super) fn parameters(table: &Table, listed: &mut Listed, budget: &mut Budget) -> Result<Option<Value>, Stop> {
     let (scale, zero_point) = (table.vector(2, 4)?, table.vector(3, 8)?);
     let details = if table.u8(4)? == BLOCKWISE { table.table(5)? } else { None };
-    let mut stated = Map::from_iter([("method".to_owned(), super::parse::NAME.into())]);
+    let mut stated = Map::from_iter([("method".to_owned(), METHOD.into())]);
     if let Some(scale) = scale.filter(|scale| scale.count > 0) {
         let number = |bytes: &[u8; 4]| float(f64::from(f32::from_le_bytes(*bytes)));
         add(table, &mut stated, "scale", scale, number, listed, budget)?;

@@ -12,10 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, MediaType};
 use crate::identity::Identity;
 use crate::index::{Component, Digest, PageTable};
-use crate::loader::transfer::joined::JoinedFiles;
 use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::RangeReader;
-use crate::loader::transfer::remote::{Proof, Remote};
+use crate::loader::transfer::remote::{Joined, Proof, Remote};
 use crate::loader::transfer::seen_blocks::SeenBlocks;
 use crate::loader::transfer::signed::SignedContent;
 use crate::loader::transfer::stats::Stats;
@@ -55,7 +54,7 @@ pub(crate) struct ModelFile<S: Source> {
     pub(crate) blocks: KnownBlocks,
     pub(crate) stats: Rc<Stats>,
     /// The files whose bytes follow each other in this one.
-    pub(crate) joined: Option<Rc<JoinedFiles<S>>>,
+    pub(crate) joined: Option<Rc<dyn Joined<S::Body>>>,
     /// Whether the file consists of raw bytes: no format's header, checksums or footer are expected.
     pub(crate) is_raw: bool,
     /// The media type of the last response.

@@ -5,13 +5,14 @@
 
 use super::file::ModelFile;
 use super::range_reader::RangeReader;
-use super::remote::{Proof, Remote};
+use super::remote::{Joined, Proof, Remote};
 use super::truncated::truncated_error;
 use super::unpack::{FileBody, ReadBody};
 use crate::algorithm::Algorithm;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Part;
 use crate::retry::RetryPolicy;
-use crate::source::{Buffer, BufferOf, Source};
+use crate::source::{Buffer, BufferOf, ModelSource, Source};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -26,49 +27,53 @@ const LENGTHS_AT_ONCE: usize = 6;
 const STALL_MS: u64 = 24 * 3600 * 1000;
 
 /// How reads of all files together are repeated: not at all, because those of each file are.
-pub(crate) fn retry_policy() -> RetryPolicy {
+fn retry_policy() -> RetryPolicy {
     RetryPolicy { max_attempts: 0, stall_ms: STALL_MS, ..RetryPolicy::default() }
 }
 
 /// Files whose bytes follow each other.
-pub(crate) struct JoinedFiles<S: Source> {
+struct JoinedFiles<S: Source> {
     files: Vec<Rc<ModelFile<S>>>,
     /// The end of each file in all bytes, once the lengths are known.
     ends: OnceCell<Vec<u64>>,
 }
 
-impl<S: Source> JoinedFiles<S> {
-    pub(crate) fn new(files: Vec<ModelFile<S>>) -> Rc<Self> {
-        Rc::new(JoinedFiles { files: files.into_iter().map(Rc::new).collect(), ends: OnceCell::new() })
-    }
+/// The file that `file` names `first`, with the bytes of all `files`.
+///
+/// # Errors
+/// Those of the source, for a name of a file that it cannot have.
+pub(crate) fn join<S: ModelSource>(
+    file: &ModelFile<S>,
+    first: &Part,
+    files: Vec<ModelFile<S>>,
+) -> Result<ModelFile<S>> {
+    let files = files.into_iter().map(Rc::new).collect();
+    file.joined(first, Rc::new(JoinedFiles { files, ends: OnceCell::new() }), retry_policy())
+}
 
-    /// The algorithm of the signed digests of each file.
-    pub(crate) fn signed_by(&self) -> Option<Algorithm> {
-        self.files.first()?.signed_by()
-    }
-
-    /// Requires that all later reads of each file are of one version.
-    pub(crate) fn keep_one_version(&self) {
-        self.files.iter().for_each(|file| file.keep_one_version());
-    }
-
-    /// Begins to read `range`. Also returns the length of all files together.
-    pub(crate) fn request(
-        self: Rc<Self>,
-        range: Range<u64>,
-    ) -> LocalBoxFuture<'static, Result<(Remote<S::Body>, u64)>> {
+impl<S: Source> Joined<S::Body> for JoinedFiles<S> {
+    fn request(self: Rc<Self>, range: Range<u64>) -> LocalBoxFuture<'static, Result<(Remote<S::Body>, u64)>> {
         let request = async move {
             let length = self.length().await?;
             let end = range.end.min(length);
             let body = JoinedBody { files: self, reader: None, left: range.start.min(end)..end };
             let body = FileBody::Joined(Box::new(body));
-            let remote =
-                Remote { body, position: range.start, end: Some(end), is_from_start: false, proof: Proof::Strong };
-            Ok((remote, length))
+            let (position, end, proof) = (range.start, Some(end), Proof::Strong);
+            Ok((Remote { body, position, end, is_from_start: false, proof }, length))
         };
         request.boxed_local()
     }
 
+    fn keep_one_version(&self) {
+        self.files.iter().for_each(|file| file.keep_one_version());
+    }
+
+    fn signed_by(&self) -> Option<Algorithm> {
+        self.files.first()?.signed_by()
+    }
+}
+
+impl<S: Source> JoinedFiles<S> {
     /// The length of all files together.
     async fn length(&self) -> Result<u64> {
         if self.ends.get().is_none() {

@@ -1,11 +1,14 @@
 //! The responses to requests for a range of a file.
 
+use crate::algorithm::Algorithm;
 use crate::error::Result;
 use crate::loader::transfer::signed::StoredBody;
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::FileBody;
 use crate::source::Body;
+use futures::future::LocalBoxFuture;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// The body of one response.
 pub(crate) struct Remote<B: Body> {
@@ -17,6 +20,18 @@ pub(crate) struct Remote<B: Body> {
     /// Whether the body started at the file's start, whatever range was requested.
     pub(crate) is_from_start: bool,
     pub(crate) proof: Proof,
+}
+
+/// Files whose bytes follow each other.
+pub(crate) trait Joined<B: Body> {
+    /// Begins to read `range`. Also returns the length of all files together.
+    fn request(self: Rc<Self>, range: Range<u64>) -> LocalBoxFuture<'static, Result<(Remote<B>, u64)>>;
+
+    /// Requires that all later reads of each file are of one version.
+    fn keep_one_version(&self);
+
+    /// The algorithm of the signed digests of each file.
+    fn signed_by(&self) -> Option<Algorithm>;
 }
 
 /// What proves that a response is of the same version of the file as the responses before it.

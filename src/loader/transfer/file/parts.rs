@@ -5,8 +5,9 @@ use crate::error::Result;
 use crate::index::Part;
 use crate::index::copies::Copies;
 use crate::loader::signed_digests::SignedDigests;
-use crate::loader::transfer::joined::{self, JoinedFiles};
+use crate::loader::transfer::remote::Joined;
 use crate::loader::transfer::signed::SignedContent;
+use crate::retry::RetryPolicy;
 use crate::source::ModelSource;
 use futures::lock::Mutex;
 use std::rc::Rc;
@@ -39,11 +40,10 @@ impl<S: ModelSource> ModelFile<S> {
         self.part(part).map(|file| ModelFile { is_raw: true, ..file })
     }
 
-    /// Files of raw bytes that follow each other, read as one, which is named like `first`.
-    pub(crate) fn joined(&self, first: &Part, files: Vec<Self>) -> Result<Self> {
-        let joined = Some(JoinedFiles::new(files));
-        let head_checked = Mutex::new(true); // each file checks its own
-        Ok(ModelFile { signed: None, joined, head_checked, retry: joined::retry_policy(), ..self.raw_part(first)? })
+    /// A file of raw bytes in whose place these files are read, with this policy. Each of them checks its own start.
+    pub(crate) fn joined(&self, first: &Part, joined: Rc<dyn Joined<S::Body>>, retry: RetryPolicy) -> Result<Self> {
+        let (joined, head_checked) = (Some(joined), Mutex::new(true));
+        Ok(ModelFile { signed: None, joined, head_checked, retry, ..self.raw_part(first)? })
     }
 
     /// Tells the source what the file has in common with files of the previous revision, whose paths are relative to

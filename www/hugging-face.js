@@ -10,6 +10,9 @@ const DEFAULT_REVISION = "main";
 const USUAL = ["model.safetensors.index.json", "model.safetensors"];
 const MODEL_FILE =
   /\.(aero|aeroset|apr|bpk|burnpack|embd|gguf|onnx|safetensors|safetensors\.index\.json|weights|zt|ztensor)$/i;
+/** The models of repositories that have none of these files. */
+const OTHER_FILE =
+  /\.(ckpt|h5|hdf5|keras|litertlm|npy|npz|pt|pth|task|tflite)$|(^|\/)(pytorch_model.*\.bin|(model|tensor-cache)\.json)$/i;
 // A sharded model is opened by its index, that of GGUF by its first shard.
 const SHARD = /-\d{5}-of-\d{5}\.safetensors$|-(?!00001)\d{5}-of-\d{5}\.gguf$/i;
 
@@ -71,7 +74,10 @@ export async function modelsIn(place, signal) {
   }
   /** @type {{ type: string, path: string, size: number }[]} */
   const entries = await response.json();
-  const files = entries.filter(({ type, path }) => type === "file" && MODEL_FILE.test(path) && !SHARD.test(path));
+  const named = (/** @type {RegExp} */ name) =>
+    entries.filter(({ type, path }) => type === "file" && name.test(path) && !SHARD.test(path));
+  const models = named(MODEL_FILE);
+  const files = models.length > 0 ? models : named(OTHER_FILE);
   const prefix = path ? `${decodeURIComponent(path)}/` : "";
   const usual = USUAL.map((name) => files.find((file) => file.path === prefix + name));
   const chosen = usual.find((file) => file !== undefined);

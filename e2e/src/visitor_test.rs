@@ -153,10 +153,11 @@ mod tests {
     #[test]
     fn the_page_finds_the_files_of_every_format_in_a_repository() {
         let script = fs::read_to_string(sources::root().join("www/hugging-face.js")).unwrap();
-        let pattern = script.split("const MODEL_FILE =").nth(1).and_then(|rest| rest.lines().nth(1)).unwrap();
-        let known: Vec<_> = pattern.split(['(', ')', '|']).collect();
+        let pattern = |name: &str| script.split(name).nth(1).and_then(|rest| rest.lines().nth(1)).unwrap();
+        let patterns = format!("{}{}", pattern("const MODEL_FILE ="), pattern("const OTHER_FILE ="));
+        let known: Vec<_> = patterns.split(|character: char| !character.is_ascii_alphanumeric()).collect();
         for extension in format::formats().iter().flat_map(|format| format.extensions) {
-            assert!(known.contains(&extension.trim_start_matches('.')), "{extension} is missing in {pattern}");
+            assert!(known.contains(&extension.trim_start_matches('.')), "{extension} is missing in {patterns}");
         }
     }
 }

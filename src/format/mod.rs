@@ -217,10 +217,16 @@ pub fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
 }
 
 fn parser_of(window: &Window) -> Result<&'static Parser, Stop> {
-    let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
-    let head = window.get(0..head_end)?;
-    let manifest = || is_json_object(head).then_some(&MANIFEST);
-    let parser = position(head).and_then(|at| PARSERS.get(at)).or_else(manifest);
+    let head = |length: u64| window.get(0..window.file_length().unwrap_or(length).min(length));
+    let of_position = |at: usize| PARSERS.get(at);
+    let parser = match position(head(SNIFF_BYTES)?).and_then(of_position) {
+        Some(parser) => Some(parser),
+        // Few formats need more bytes.
+        None => {
+            let head = head(HEAD_BYTES)?;
+            position(head).and_then(of_position).or_else(|| is_json_object(head).then_some(&MANIFEST))
+        }
+    };
     parser.ok_or_else(|| foreign::unrecognised(window))?.loaded()
 }
 

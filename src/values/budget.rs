@@ -57,7 +57,7 @@ const MIN_SPARE_ITEMS: usize = 256;
 const TENSOR_BYTES: u64 = 504;
 
 /// The size of each further component of a tensor.
-const COMPONENT_BYTES: u64 = 168;
+const COMPONENT_BYTES: u64 = 192;
 
 /// The remaining budget.
 #[derive(Debug)]

@@ -25,15 +25,17 @@ fn cases() -> Vec<PathBuf> {
     cases
 }
 
+type Reference = (String, bool, Dtype, Vec<u64>, Vec<u8>);
+
 /// The tensors of reference.safetensors: the name, whether it is the value in F32 only, the dtype and the bytes.
-fn reference(case: &Path) -> Vec<(String, bool, Dtype, Vec<u64>, Vec<u8>)> {
+fn reference(case: &Path) -> Vec<Reference> {
     let model = Model::open(case.join("reference.safetensors")).unwrap();
     let tensor = |tensor: &weightstream::Tensor| {
         let bytes = model.load(tensor.name.as_str()).unwrap().bytes().unwrap().to_vec();
         let (name, is_f32) = tensor.name.split_once('|').map_or((&*tensor.name, false), |(name, _)| (name, true));
         (name.to_owned(), is_f32, tensor.dtype.clone(), tensor.shape.clone(), bytes)
     };
-    model.tensors().iter().map(|listed| tensor(listed)).collect()
+    model.tensors().iter().map(tensor).collect()
 }
 
 /// The tensors of a SafeTensors file as they are stored.

@@ -12,7 +12,7 @@ const MODEL_FILE =
   /\.(aero|aeroset|apr|bpk|burnpack|embd|gguf|onnx|safetensors|safetensors\.index\.json|weights|zt|ztensor)$/i;
 /** The models of repositories that have none of these files. */
 const OTHER_FILE =
-  /\.(ckpt|h5|hdf5|keras|litertlm|npy|npz|pt|pth|task|tflite)$|(^|\/)(pytorch_model.*\.bin|(model|tensor-cache)\.json)$/i;
+  /\.(ckpt|h5|hdf5|keras|litertlm|npy|npz|pt|pth|task|tflite)$|(^|\/)(pytorch_model.*\.bin|model\.json)$/i;
 // A sharded model is opened by its index, that of GGUF by its first shard.
 const SHARD = /-\d{5}-of-\d{5}\.safetensors$|-(?!00001)\d{5}-of-\d{5}\.gguf$/i;
 

@@ -34,8 +34,8 @@ impl Reader {
         Reader::open_with_config(path, None)
     }
 
-    /// Like [`Reader::open`], with the `config.json` that states how tensors are quantized. Without it, the file of that
-    /// name beside the model is read if a tensor is ambiguous.
+    /// Like [`Reader::open`], with the `config.json` that states how tensors are quantized. Without it, the file of
+    /// that name beside the model is read if a tensor is ambiguous.
     ///
     /// # Errors
     /// As for [`Reader::open`].

@@ -5,8 +5,8 @@
 
 use super::blocks::{NestedScales, SignOfZero, TableBlocks};
 use super::codes::Codes;
+use super::found::{Ambiguous, Group, LOAD_PARTS, described};
 use super::grid::{Factor, Grid, Offset, Rounding, Scales};
-use super::group::{Ambiguous, Group, LOAD_PARTS, described};
 use super::stored::{Part, Stored};
 use crate::dtype::{Dtype, element_count};
 use crate::index::Metadata;

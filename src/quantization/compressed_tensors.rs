@@ -1,12 +1,13 @@
 //! compressed-tensors (llm-compressor, vLLM), and scales of NVIDIA ModelOpt and ComfyUI with the same names.
 //!
-//! Source: PyPI `compressed-tensors` 0.20.0 (`CompressedLinear`, `ModelCompressor.decompress_model`): values are rounded
-//! to the dtype of the scales, those of nvfp4 to BF16. ModelOpt multiplies with its second scale (transformers 5.24).
+//! Source: PyPI `compressed-tensors` 0.20.0 (`CompressedLinear`, `ModelCompressor.decompress_model`): values are
+//! rounded to the dtype of the scales, those of nvfp4 to BF16. ModelOpt multiplies with its second scale
+//! (transformers 5.24).
 
 use super::codes::Codes;
 use super::float8::{is_float8, type_of};
+use super::found::{Ambiguous, GIVE_CONFIG, Group, LOAD_PARTS, described};
 use super::grid::{Factor, Grid, Offset, Packing, Rounding};
-use super::group::{Ambiguous, GIVE_CONFIG, Group, LOAD_PARTS, described};
 use super::scale_grid::{scales_of, stated_block};
 use super::stored::{Part, Position, Stored};
 use crate::dtype::Dtype;

@@ -4,8 +4,8 @@
 //! matrix. The product of code and scale is rounded as F32, then to the requested dtype.
 
 use super::codes::Codes;
+use super::found::{Ambiguous, GIVE_CONFIG, Group, described};
 use super::grid::{Factor, Grid, Offset, Rounding};
-use super::group::{Ambiguous, GIVE_CONFIG, Group, described};
 use super::scale_grid::{scales_of, stated_block};
 use super::stored::{Part, Stored};
 use crate::dtype::Dtype;

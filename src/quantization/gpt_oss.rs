@@ -4,8 +4,8 @@
 //! shape is that of the file. All values are exact in BF16.
 
 use super::codes::Codes;
+use super::found::{Group, described};
 use super::grid::{Factor, Grid, Offset, Rounding, Scales};
-use super::group::{Group, described};
 use super::stored::Stored;
 use crate::dtype::Dtype;
 use serde_json::json;

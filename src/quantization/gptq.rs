@@ -3,7 +3,7 @@
 //! Sources: GPTQModel f4c327a (`dequantize_weight`, `utils/model.py` for the zero points of the format v1), AutoAWQ
 //! 88e4c76 (`dequantize_gemm`). Values are rounded to the dtype of the scales.
 
-use super::group::{Ambiguous, GIVE_CONFIG, Group, LOAD_PARTS, described};
+use super::found::{Ambiguous, GIVE_CONFIG, Group, LOAD_PARTS, described};
 use super::numbers::scale_bytes;
 use super::stored::{Part, Stored};
 use super::transposed::{Packing, Transposed};
@@ -136,8 +136,8 @@ enum Version {
 
 fn version(stored: &Stored<'_>) -> Result<Version, Ambiguous> {
     let Some(config) = stored.config else {
-        let what = "it is quantized by GPTQ, and its zero points may be stored minus 1 (format \"gptq\") or as they are \
-                    (\"gptq_v2\")";
+        let what = "it is quantized by GPTQ, and its zero points may be stored minus 1 (format \"gptq\") or as they \
+                    are (\"gptq_v2\")";
         return Err(Ambiguous { what: what.to_owned(), advice: GIVE_CONFIG });
     };
     match config.text(&["checkpoint_format", "format"]) {

@@ -3,7 +3,7 @@
 //! Source: PyPI `hqq` 0.2.8.post1 (`Quantizer.dequantize`, `BitPack`). The difference and the product are each rounded
 //! to the dtype of the scales.
 
-use super::group::{Ambiguous, Group, LOAD_PARTS, described};
+use super::found::{Ambiguous, Group, LOAD_PARTS, described};
 use super::row_blocks::{RowBlocks, ScaleOf};
 use super::stored::{Part, Stored};
 use crate::dtype::{Dtype, element_count};

@@ -1,13 +1,13 @@
 //! MLX: affine codes of 2 to 8 bits, and mxfp4, mxfp8 and nvfp4.
 //!
 //! Source: PyPI `mlx` 0.32.4 (`mx.quantize`, `mx.dequantize`), and `config.json` as mlx-lm 0.32.2 writes it.
-//! `mx.dequantize` computes in the dtype of the scales, and rounds the product and the sum: so does a conversion to that
-//! dtype. A conversion to another dtype computes in F32, as the Metal kernels do: codes times scale are exact, and the
-//! sum is rounded once.
+//! `mx.dequantize` computes in the dtype of the scales, and rounds the product and the sum: so does a conversion to
+//! that dtype. A conversion to another dtype computes in F32, as the Metal kernels do: codes times scale are exact,
+//! and the sum is rounded once.
 
 use super::codes::Codes;
+use super::found::{Ambiguous, GIVE_CONFIG, Group, LOAD_PARTS, described};
 use super::grid::{Factor, Grid, Offset, Rounding, Scales};
-use super::group::{Ambiguous, GIVE_CONFIG, Group, LOAD_PARTS, described};
 use super::stored::{Part, Position, Stored};
 use crate::dtype::Dtype;
 use crate::index::Metadata;

@@ -17,6 +17,7 @@ mod codes;
 mod compressed_tensors;
 mod config;
 mod float8;
+mod found;
 mod gpt_oss;
 mod gptq;
 mod grid;
@@ -35,7 +36,8 @@ mod torchao;
 mod transposed;
 
 pub use config::ModelConfig;
-pub(crate) use group::{Contents, GroupedFile, Grouping, contents_to_read, group};
+pub(crate) use group::{GroupedFile, Grouping, contents_to_read, group};
+pub(crate) use stored::Contents;
 
 use crate::dtype::Dtype;
 use crate::index::{Entry, Index};

@@ -4,8 +4,8 @@
 
 use super::codes::Codes;
 use super::float8::{is_float8, type_of};
+use super::found::{Ambiguous, Group, LOAD_PARTS, described};
 use super::grid::{Factor, Grid, Offset, Rounding};
-use super::group::{Ambiguous, Group, LOAD_PARTS, described};
 use super::scale_grid::scales_of;
 use super::stored::Stored;
 use crate::dtype::Dtype;

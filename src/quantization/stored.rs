@@ -1,10 +1,13 @@
 //! The tensors of a file, as the methods look them up.
 
 use super::config::Stated;
-use super::group::Contents;
 use crate::dtype::{Dtype, element_count};
 use crate::index::{Entry, Index};
+use std::collections::HashMap;
 use std::ops::Range;
+
+/// The contents of small tensors that state how others are quantized, by name.
+pub(crate) type Contents = HashMap<String, Vec<u8>>;
 
 /// The files of a model, and what is known beside their indexes.
 #[derive(Clone, Copy)]

@@ -183,8 +183,8 @@ fn parts_of_fitting_shapes_are_grouped_whatever_their_contents() {
 #[test]
 fn a_shape_of_many_empty_rows_ends_at_once() {
     let header = format!(
-        r#"{{"p.weight":{{"dtype":"U32","shape":[{0},0],"data_offsets":[0,0]}},"p.scales":{{"dtype":"U8","shape":[{0},0],
-        "data_offsets":[0,0]}},"q.weight":{{"dtype":"F8_E4M3","shape":[{0},0],"data_offsets":[0,0]}},
+        r#"{{"p.weight":{{"dtype":"U32","shape":[{0},0],"data_offsets":[0,0]}},"p.scales":{{"dtype":"U8",
+        "shape":[{0},0],"data_offsets":[0,0]}},"q.weight":{{"dtype":"F8_E4M3","shape":[{0},0],"data_offsets":[0,0]}},
         "q.weight_scale_inv":{{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}}}"#,
         1_u64 << 55
     );

@@ -6,8 +6,8 @@
 
 use super::codes::Codes;
 use super::float8::{is_float8, type_of};
+use super::found::{Group, described};
 use super::grid::{Factor, Grid, Offset, Rounding};
-use super::group::{Group, described};
 use super::scale_grid::scales_of;
 use super::stored::Stored;
 use crate::dtype::Dtype;

@@ -45,7 +45,9 @@ pub(super) fn is_published(name: &str) -> bool {
 pub(super) fn is_part(name: &str) -> bool {
     let name = name.to_lowercase();
     let has = |extension: &&str| name.len() > extension.len() && name.ends_with(extension);
-    format::formats().iter().flat_map(|format| format.extensions).chain(&RAW_EXTENSIONS).any(has)
+    let extensions = format::formats().iter().flat_map(|format| format.extensions);
+    // Of JSON documents, build tools obey many.
+    extensions.filter(|extension| **extension != ".json").chain(&RAW_EXTENSIONS).any(has)
 }
 
 /// Whether a file beside the model of a repository is one that programs read with it, by its path or its name.

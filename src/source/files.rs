@@ -9,6 +9,7 @@ use crate::format;
 use crate::host::Host;
 use crate::index::{Parsed, Part};
 use crate::model::finder::{self, Content, Found};
+use crate::quantization::ModelConfig;
 use crate::sorting::sort;
 use crate::window::{Stop, Window};
 use js_sys::{Array, Reflect, Uint8Array};
@@ -188,7 +189,13 @@ fn choose(files: &[SelectedFile], Heads { named, alone, unreadable }: &Heads) ->
     // Unreadable files in a selected folder, such as a README or a tokenizer, are ignored. If no file references the
     // others, a damaged file is not ignored, because it may be the manifest.
     let is_ignored = |at: &usize| {
-        let Some(file) = files.get(*at).filter(|file| !file.folder().is_empty()) else { return false };
+        let Some(file) = files.get(*at) else { return false };
+        if files.len() > 1 && name_in(&file.path) == ModelConfig::FILE_NAME {
+            return true; // it states how tensors are quantized
+        }
+        if file.folder().is_empty() {
+            return false;
+        }
         let error = unreadable.iter().find(|(it, _)| it == at).map(|(_, error)| error.kind);
         error.is_some_and(|kind| !named.is_empty() || kind == ErrorKind::Unsupported || file.blob.size() == 0.0)
     };

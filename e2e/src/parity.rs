@@ -149,6 +149,7 @@ fn tensor_info(tensor: &Tensor) -> Value {
         "digest": stated_digest(tensor),
         "components": tensor.components.iter().map(component).collect::<Vec<_>>(),
         "attributes": tensor.attributes,
+        "quantization": tensor.attributes.get("quantization").filter(|_| tensor.layout.name() == "quantized"),
     });
     if let Some(listed) = listed.as_object_mut() {
         listed.retain(|_, value| !value.is_null()); // JSON has no `undefined`

@@ -4,6 +4,7 @@ use super::values::ValueRule;
 use super::{ByteStream, ByteStreams, ComponentDigest, DigestedBytes};
 use crate::dtype::Dtype;
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -38,8 +39,8 @@ pub struct Component {
     pub pages: Option<Box<PageTable>>,
     /// The rule for the decoded values, if the format has one.
     pub(crate) rule: Option<ValueRule>,
-    /// The number of the model's file that contains the component, if it is not that of the tensor.
-    pub(crate) shard: Option<usize>,
+    /// The number of the model's file that contains the component, counted from 1, if it is not that of the tensor.
+    pub(crate) shard: Option<NonZeroU32>,
 }
 
 /// The location of the page digests of a range of the file. The digests are read when they are needed: see

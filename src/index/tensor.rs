@@ -88,7 +88,7 @@ impl Tensor {
 
     /// The number of the model's file that contains a component.
     pub(crate) fn shard_of(&self, component: &Component) -> usize {
-        component.shard.unwrap_or(self.shard)
+        component.shard.map_or(self.shard, |number| number.get() as usize - 1)
     }
 
     /// The offset of the tensor's first byte in its file.

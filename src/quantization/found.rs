@@ -5,6 +5,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Bytes, Component, Index, Layout, Metadata, PartTensor, Quantized, Scheme, Tensor};
 use serde_json::Value;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ impl Group {
         for (role, (file, at)) in parts {
             let part = Arc::unwrap_or_clone(files.get(file)?.tensors.get(at)?);
             let [data] = part.components.as_slice() else { return None };
-            let shard = Some(file).filter(|file| *file != own);
+            let shard = u32::try_from(file + 1).ok().and_then(NonZeroU32::new).filter(|_| file != own);
             components.push(Component { role: role.into(), shard, ..data.clone() });
             part_tensors.push(PartTensor { name: part.name, shape: part.shape });
         }

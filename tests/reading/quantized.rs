@@ -4,13 +4,14 @@
 
 use crate::corpus;
 use futures::executor::block_on;
+use futures::stream::TryStreamExt;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use weightstream::blocking::Model;
 use weightstream::internals::codec::cast;
-use weightstream::internals::loader::{Loader, Options, TensorRequest};
+use weightstream::internals::loader::{Loader, Options, TensorRequest, TensorsRequest};
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::memory::MemorySource;
 use weightstream::internals::write::{self, ConvertOptions};
@@ -204,4 +205,23 @@ fn parts_in_different_files_are_one_tensor() {
         spread += usize::from(sharded.tensor(&name).unwrap().components.len() > 3);
     }
     assert!(spread > 0);
+}
+
+#[test]
+fn tensors_whose_parts_are_far_apart_stream_in_little_memory() {
+    for case in cases() {
+        let files = ["model.safetensors", "config.json"].map(|name| (name.to_owned(), fs::read(case.join(name))));
+        let files: Vec<_> = files.into_iter().filter_map(|(name, file)| Some((name, file.ok()?.into()))).collect();
+        for max_memory_bytes in [0, 4000, 1 << 30] {
+            let source = MemorySource::new(files.clone()).unwrap();
+            let options = Options::default().with_max_memory_bytes(max_memory_bytes);
+            let loader = Rc::new(block_on(Loader::open(source, options)).unwrap());
+            let request = TensorsRequest::default().with_dtype(Some(Dtype::F32));
+            let count = block_on(async {
+                let tensors = loader.tensors_with(request, Rc::new(())).await.unwrap();
+                tensors.try_fold(0, async |count, _| Ok(count + 1)).await.unwrap()
+            });
+            assert_eq!(count, block_on(loader.load_index()).unwrap().len(), "{} {max_memory_bytes}", case.display());
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Layout;
 use crate::index::Tensor;
 use crate::loader::prefetch_progress::report_all;
+use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::planned::{Form, PlannedTensor};
 use crate::loader::schedule::rows::{Rows, rows_of};
 use crate::loader::{Loaded, Loader, TensorRequest};
@@ -187,8 +188,17 @@ impl<S: ModelSource> Loader<S> {
         planned: PlannedTensor<BufferOf<S>>,
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
+        self.load_planned_in(planned, self.call(observer)).await
+    }
+
+    /// Like [`Loader::load_planned`], in a call with these parameters.
+    pub(super) async fn load_planned_in(
+        self: &Rc<Self>,
+        planned: PlannedTensor<BufferOf<S>>,
+        call: Call,
+    ) -> Result<Loaded<BufferOf<S>>> {
         let name = planned.tensor.name.clone();
-        let mut loads = Box::pin(self.stream_planned(vec![planned], self.call(observer)).await?);
+        let mut loads = Box::pin(self.stream_planned(vec![planned], call).await?);
         let Some(loaded) = loads.try_next().await? else {
             return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
         };

@@ -4,6 +4,7 @@ use crate::deferred::Code;
 use crate::dtype::Dtype;
 use crate::error::{ErrorKind, Result};
 use crate::index::{Algorithm, ComponentDigest, DigestedBytes, Index, Part, Tensor, Tensors};
+use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
 use crate::loader::schedule::rows::shape_of_rows;
 use crate::loader::shard::OpenShard;
@@ -138,10 +139,15 @@ impl<S: ModelSource> Loader<S> {
             let expansion = Some(Box::new(Expansion::Quantized(dequantization)));
             let planned = PlannedTensor { tensor: part, rows: None, into, conversion: None, expansion };
             check_into(&planned)?;
-            let loaded = loader.load_planned(planned, observer).await?;
+            let loaded = loader.load_planned_in(planned, loader.call_for_rows(observer)).await?;
             Ok(Loaded { tensor, shape, ..loaded })
         };
         load.boxed_local()
+    }
+
+    /// A call that loads bytes of some rows, which are not compared with the digest of the whole tensor.
+    fn call_for_rows(&self, observer: Rc<dyn Progress>) -> Call {
+        Call { pinned: Rc::default(), ..self.call(observer) }
     }
 
     /// Loads the parts of a quantized tensor, or those of rows of it.
@@ -153,12 +159,16 @@ impl<S: ModelSource> Loader<S> {
         dtype: &'a Dtype,
     ) -> LocalBoxFuture<'a, Result<QuantizedReader<BufferOf<S>>>> {
         let load = async move {
-            let all = 0..tensor.shape.first().copied().unwrap_or(1);
             let shape = rows.map_or_else(|| Ok(tensor.shape.clone()), |rows| shape_of_rows(tensor, rows))?;
-            let part = Dequantization::of_rows(tensor, rows.unwrap_or(&all), Some(dtype))?;
-            let QuantizedRows { tensor, dequantization } = part;
+            let (QuantizedRows { tensor, dequantization }, call) = match rows {
+                Some(rows) => (Dequantization::of_rows(tensor, rows, Some(dtype))?, self.call_for_rows(Rc::new(()))),
+                None => {
+                    let dequantization = Dequantization::of(tensor, None, Some(dtype))?;
+                    (QuantizedRows { tensor: Arc::clone(tensor), dequantization }, self.call(Rc::new(())))
+                }
+            };
             let planned = self.plan(tensor, None, None, Form::default())?;
-            let Loaded { tensor, components, verified, .. } = self.load_planned(planned, Rc::new(())).await?;
+            let Loaded { tensor, components, verified, .. } = self.load_planned_in(planned, call).await?;
             let (steps, at) = (Steps::default(), 0);
             Ok(QuantizedReader { tensor, dequantization, components, verified, shape, steps, at })
         };

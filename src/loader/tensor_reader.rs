@@ -164,7 +164,7 @@ impl<S: ModelSource> TensorReader<S> {
         let _goes_first = self.loader.priority.demand();
         let count = match &mut self.current {
             Some(Current::Component(_, reader)) => reader.fill(into, at).await?,
-            Some(Current::Quantized(reader)) => return reader.fill(into, at),
+            Some(Current::Quantized(reader)) => reader.fill(into, at)?,
             None => return Ok(0),
         };
         self.loader.stats.count_decoded(count);

@@ -14,7 +14,8 @@ impl ModelConfig {
     pub(crate) const FILE_NAME: &str = "config.json";
 
     /// The maximum size of the file. Those of models have a few thousand bytes.
-    pub(crate) const MAX_BYTES: u64 = 4 << 20;
+    #[doc(hidden)]
+    pub const MAX_BYTES: u64 = 4 << 20;
 
     /// Takes the content of a `config.json`, or of the `quantize_config.json` of AutoGPTQ.
     ///

@@ -5,6 +5,7 @@
 use crate::corpus;
 use futures::executor::block_on;
 use futures::stream::TryStreamExt;
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use weightstream::internals::loader::{Loader, Options, TensorRequest, TensorsReq
 use weightstream::internals::native::Reader;
 use weightstream::internals::source::memory::MemorySource;
 use weightstream::internals::write::{self, ConvertOptions};
-use weightstream::{Dtype, ErrorKind, Layout, LoadRequest};
+use weightstream::{Digest, Dtype, ErrorKind, Layout, LoadRequest, OpenOptions};
 
 fn cases() -> Vec<PathBuf> {
     let folder = corpus::root().join("quantized");
@@ -222,6 +223,32 @@ fn tensors_whose_parts_are_far_apart_stream_in_little_memory() {
                 tensors.try_fold(0, async |count, _| Ok(count + 1)).await.unwrap()
             });
             assert_eq!(count, block_on(loader.load_index()).unwrap().len(), "{} {max_memory_bytes}", case.display());
+        }
+    }
+}
+
+#[test]
+fn pinned_digests_are_those_of_the_parts() {
+    // In MLX, the tensor has the name of a part. With GPTQ, only parts have these names.
+    for (case, tensor, part) in [
+        ("mlx_affine", "mbf16.b4g64.weight", "mbf16.b4g64.weight"),
+        ("mlx_affine", "mbf16.b4g64.weight", "mbf16.b4g64.scales"),
+        ("gptq", "layers.4.plain.weight", "layers.4.plain.qweight"),
+    ] {
+        let case = corpus::root().join("quantized").join(case);
+        let hex = |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let digest = |bytes: &[u8]| format!("sha256:{}", hex(bytes)).parse().unwrap();
+        let right: Digest = digest(&stored(&case.join("model.safetensors"))[part]);
+        for (pinned, matches) in [(right, true), (digest(b"other"), false)] {
+            let options = OpenOptions::new().tensor_digest(part, pinned);
+            let model = options.open_blocking(case.join("model.safetensors")).unwrap();
+            let load = |request: LoadRequest| model.load(request.dtype(Dtype::F32)).map(drop);
+            let outcome = load(LoadRequest::new(tensor));
+            assert_eq!(outcome.is_ok(), matches, "{part}: {outcome:?}");
+            assert!(outcome.err().is_none_or(|error| error.kind == ErrorKind::Checksum));
+            if matches {
+                load(LoadRequest::new(tensor).rows(1..2)).unwrap(); // the digest is not compared with a part of the bytes
+            }
         }
     }
 }

@@ -22,7 +22,6 @@ pub const PARTS: [Part; 7] = [
             "weightstream::pipeline::component::check_sparse_indices",
             "weightstream::loader::dense_copies::",
             "weightstream::loader::schedule::side_by_side::",
-            "weightstream::loader::transfer::joined::",
             "weightstream::loader::transfer::file::ModelFile<S>::fetch_pages",
             "weightstream::loader::transfer::seek_table::read_table",
             "weightstream::loader::transfer::streams::",

@@ -14,9 +14,6 @@ use weightstream::internals::write::Input;
 use weightstream::{Error, ErrorKind, ModelConfig, Result};
 use weightstream_publish::object::ObjectSource;
 
-/// The maximum size of a `config.json`.
-const MAX_CONFIG_BYTES: u64 = 4 << 20;
-
 /// The arguments that select the model.
 #[derive(clap::Args)]
 pub(super) struct ModelArguments {
@@ -95,7 +92,7 @@ impl ModelArguments {
 
     fn read_config(&self) -> Result<Option<ModelConfig>> {
         let Some(path) = &self.config else { return Ok(None) };
-        let json = read_file(path, MAX_CONFIG_BYTES)?;
+        let json = read_file(path, ModelConfig::MAX_BYTES)?;
         ModelConfig::from_json(&json).map(Some).map_err(|error| error.in_file(&path.display().to_string()))
     }
 

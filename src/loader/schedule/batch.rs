@@ -6,7 +6,7 @@ mod memory;
 use crate::codec::cast::Conversion;
 use crate::codec::pages::Pages;
 use crate::error::Result;
-use crate::index::{Algorithm, BlockEnd, Component, Digest, Encoding, PageTable, Tensor};
+use crate::index::{Algorithm, BlockEnd, Component, Digest, Encoding, PageTable, PartTensor, Tensor};
 use crate::loader::LoadedComponent;
 use crate::loader::request::Order;
 use crate::loader::schedule::concurrency::ConcurrencyController;
@@ -239,6 +239,11 @@ impl<S: ModelSource> Batch<S> {
     fn pinned(&self, slot: usize) -> Option<(Digest, usize)> {
         let planned_tensors = self.planned_tensors.borrow();
         let PlannedTensor { tensor, rows: None, .. } = &planned_tensors.get(slot)?.planned else { return None };
+        // A digest for a name that a part of a quantized tensor has, too, is that of the part.
+        let is_of_part = |part: &PartTensor| part.name == tensor.name;
+        if tensor.quantized().is_some_and(|quantized| quantized.parts.iter().any(is_of_part)) {
+            return None;
+        }
         self.call.pinned.get(&tensor.name).map(|digest| (*digest, tensor.components.len()))
     }
 

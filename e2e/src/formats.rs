@@ -63,7 +63,7 @@ fn options(format: &Format) -> Vec<&'static str> {
     let mut options = Vec::new();
     options.extend(writer.compressions.first().into_iter().flat_map(|it| ["--compress", it.name()]));
     options.extend(writer.digests.last().into_iter().flat_map(|it| ["--digest", it.name()]));
-    // EMBD does not support the positions, and GGUF requires metadata that the model does not have.
+    // EMBD and TensorFlow.js have no I64, and GGUF requires metadata that the model does not have.
     if !holds_positions(format) || format.name == "gguf" {
         options.push("--allow-loss");
     }
@@ -72,7 +72,7 @@ fn options(format: &Format) -> Vec<&'static str> {
 
 /// Whether the format supports I64, the dtype of one tensor of the model (positions).
 fn holds_positions(format: &Format) -> bool {
-    format.name != "embd"
+    !matches!(format.name, "embd" | "tfjs")
 }
 
 fn load(page: &mut Page) -> Result<Vec<ExpectedTensor>> {

@@ -27,7 +27,7 @@ const MAX_DECODED_BYTES: u64 = 16 << 20;
 
 /// DEFLATE, of whose output 3 bytes are skipped.
 pub fn deflate(input: &Input) {
-    check(input, Encoding::Deflate { skipped: 3 }, true);
+    check(input, Encoding::Deflate { skipped: 3.into() }, true);
 }
 
 /// LZ4 blocks as in APR files.

@@ -4,7 +4,6 @@ use super::values::ValueRule;
 use super::{ByteStream, ByteStreams, ComponentDigest, DigestedBytes};
 use crate::dtype::Dtype;
 use std::borrow::Cow;
-use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,8 +38,6 @@ pub struct Component {
     pub pages: Option<Box<PageTable>>,
     /// The rule for the decoded values, if the format has one.
     pub(crate) rule: Option<ValueRule>,
-    /// The number of the model's file that contains the component, counted from 1, if it is not that of the tensor.
-    pub(crate) shard: Option<NonZeroU32>,
 }
 
 /// The location of the page digests of a range of the file. The digests are read when they are needed: see
@@ -72,7 +69,7 @@ pub enum Encoding {
     #[cfg(feature = "zip")]
     Deflate {
         /// The number of decoded bytes that precede those of the component.
-        skipped: u32,
+        skipped: SkippedBytes,
     },
     /// LZ4 in APR v2: blocks of at most 64 KiB, each preceded by its stored length as a u32.
     #[cfg(feature = "lz4")]
@@ -86,6 +83,27 @@ pub enum Encoding {
     /// Zstandard frames, one or more.
     #[cfg(feature = "zstd")]
     Zstd,
+}
+
+/// A number of bytes. It has no alignment, so that a component takes 168 bytes: a model may have 400,000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkippedBytes([u8; 4]);
+
+impl SkippedBytes {
+    /// No bytes.
+    pub const NONE: Self = SkippedBytes([0; 4]);
+}
+
+impl From<u32> for SkippedBytes {
+    fn from(bytes: u32) -> Self {
+        SkippedBytes(bytes.to_ne_bytes())
+    }
+}
+
+impl From<SkippedBytes> for u64 {
+    fn from(SkippedBytes(bytes): SkippedBytes) -> Self {
+        u32::from_ne_bytes(bytes).into()
+    }
 }
 
 impl Encoding {
@@ -180,7 +198,6 @@ impl Component {
             digest: None,
             pages: None,
             rule: None,
-            shard: None,
         }
     }
 }

@@ -39,7 +39,7 @@ pub use byte_streams::{ByteStream, ByteStreams};
 #[cfg(feature = "pytorch")]
 pub(crate) use checks::check_views;
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
-pub use component::{Component, Encoding, PageTable};
+pub use component::{Component, Encoding, PageTable, SkippedBytes};
 pub(crate) use component::{DATA, role_named};
 pub use copies::CopiedRange;
 pub use digest::{ComponentDigest, DigestedBytes};

@@ -1,8 +1,6 @@
 //! Quantized tensors whose codes, scales and zero points are tensors of their own in the file.
 
-#[cfg(writes)]
-use super::Component;
-use super::{Layout, Tensor};
+use super::{Component, Layout, Tensor};
 use crate::dtype::Dtype;
 use crate::error::Result;
 use std::fmt;
@@ -22,6 +20,8 @@ pub struct Quantized {
 pub(crate) struct PartTensor {
     pub(crate) name: String,
     pub(crate) shape: Vec<u64>,
+    /// The number of the model's file that contains it.
+    pub(crate) shard: usize,
 }
 
 /// How codes become floats. The tensor is a matrix: its last dimension has the columns, all others together the rows.
@@ -30,7 +30,7 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync {
     /// Checks that the values can be computed.
     ///
     /// # Errors
-    /// `UNSUPPORTED` if the file leaves open what the codes mean; the error states what to specify.
+    /// `UNSUPPORTED` if the codes may have several meanings; the error states what to specify.
     fn check(&self) -> Result<()> {
         Ok(())
     }
@@ -62,6 +62,14 @@ impl Bytes {
     }
 }
 
+impl Quantized {
+    /// The number of the file that contains a component of `tensor`, whose components all have different roles.
+    pub(crate) fn shard_of(&self, tensor: &Tensor, component: &Component) -> Option<usize> {
+        let at = tensor.components.iter().position(|own| own.role == component.role)?;
+        self.parts.get(at).map(|part| part.shard)
+    }
+}
+
 impl Tensor {
     /// How the values of a quantized tensor of several components are computed; `None` for any other tensor.
     pub(crate) fn quantized(&self) -> Option<&Quantized> {
@@ -77,9 +85,10 @@ impl Tensor {
     pub(crate) fn stored_parts(&self) -> Vec<Tensor> {
         let Some(quantized) = self.quantized() else { return vec![self.clone()] };
         let dense = |(part, component): (&PartTensor, &Component)| {
-            let data = Component { role: super::DATA.into(), shard: None, ..component.clone() };
+            let data = Component { role: super::DATA.into(), ..component.clone() };
+            let shard = part.shard;
             let part = Tensor::dense(part.name.clone(), data.dtype.clone(), part.shape.clone(), data);
-            Tensor { shard: self.shard_of(component), ..part }
+            Tensor { shard, ..part }
         };
         quantized.parts.iter().zip(&self.components).map(dense).collect()
     }

@@ -29,7 +29,7 @@ pub(crate) fn column_major(shape: &[u64]) -> Vec<u64> {
     let mut stride = 1u64;
     let next = |&dim: &u64| {
         let own = stride;
-        stride = stride.saturating_mul(dim); // checked by whoever counts the elements
+        stride = stride.saturating_mul(dim); // the callers count the elements with checks
         own
     };
     shape.iter().map(next).collect()

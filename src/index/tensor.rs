@@ -88,13 +88,13 @@ impl Tensor {
 
     /// The number of the model's file that contains a component.
     pub(crate) fn shard_of(&self, component: &Component) -> usize {
-        component.shard.map_or(self.shard, |number| number.get() as usize - 1)
+        self.quantized().and_then(|quantized| quantized.shard_of(self, component)).unwrap_or(self.shard)
     }
 
     /// The offset of the tensor's first byte in its file.
     #[doc(hidden)]
     pub fn first_byte(&self) -> u64 {
-        let own = self.components.iter().filter(|component| component.shard.is_none());
+        let own = self.components.iter().filter(|component| self.shard_of(component) == self.shard);
         own.map(|component| component.range.start).min().unwrap_or(0)
     }
 }

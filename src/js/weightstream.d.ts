@@ -207,9 +207,9 @@ export interface OpenOptions {
    */
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /**
-   * The content of the model's `config.json`, which states what the tensors of some quantized layouts leave open: the
-   * number of bits of MLX, the zero points of GPTQ. Default: the file of that name beside the model is requested if a
-   * tensor is ambiguous without it.
+   * The content of the model's `config.json`. The tensors of some quantized layouts are ambiguous without it: it states
+   * the number of bits of MLX, and the zero points of GPTQ. Default: if a tensor is ambiguous, the file of that name
+   * beside the model is requested.
    */
   config?: object | undefined;
   /**
@@ -678,7 +678,7 @@ export type FloatTensor<A extends FloatDtype = "F32", M extends ArrayBufferLike 
     readonly layout: "dense";
   } & (A extends "F32" ? Values<"F32", Singles<M>> : A extends "F16" ? Values<"F16", HalfArray<M>> : never);
 
-/** A tensor that is not dense, such as a sparse one. Its data are in `components`. */
+/** A tensor that is not dense, such as a sparse or a quantized one. Its data are in `components`. */
 export interface NonDenseTensor<
   M extends ArrayBufferLike = ArrayBuffer,
   A extends FloatDtype | undefined = FloatDtype | undefined,
@@ -769,7 +769,8 @@ export interface LoadTensorOptions {
   /**
    * `"dense"` makes a sparse tensor (`sparse_csr`, `sparse_coo`) a dense one: `data` has all its elements, in row-major
    * order. A tensor that would be larger than `maxMemory` rejects with `LIMIT`, unless `into` is given. Dense tensors
-   * are not changed. Default: the stored layout.
+   * are not changed. It also computes the values of a quantized tensor of several components. Default: the stored
+   * layout.
    */
   layout?: "dense" | undefined;
   /**

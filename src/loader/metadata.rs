@@ -70,7 +70,7 @@ impl<S: ModelSource> Loader<S> {
     /// # Errors
     /// Errors of reading the first file's header.
     pub(crate) async fn heads(&self) -> Result<(Option<&Manifest>, Option<Rc<OpenShard>>)> {
-        let first = if self.shards.is_empty() { None } else { Some(self.open_shard(0).await?) };
+        let first = if self.shards.is_empty() { None } else { Some(self.read_shard(0).await?) };
         Ok((self.assembly.manifest.as_ref(), first))
     }
 

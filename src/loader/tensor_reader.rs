@@ -109,6 +109,10 @@ impl<S: ModelSource> TensorReader<S> {
         let TensorReader { loader, waiting, rows, rest, .. } = self;
         let rows = rows.clone().map(|rows| rows_of(&tensor, rows, None)).transpose()?;
         let refuse = |what| Err(Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name));
+        if tensor.quantized().is_some() {
+            let refused = refuse("its codes and scales are several components, and only its values can be streamed");
+            return refused.map_err(|error| error.advise("Load it as floats (`as`)."));
+        }
         let [component] = tensor.components.as_slice() else {
             return refuse("it has several components, and only tensors of one component can be streamed");
         };

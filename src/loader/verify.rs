@@ -37,7 +37,7 @@ impl<S: ModelSource> Loader<S> {
             let in_file = || tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard);
             verified.add_file(in_file(), of_file);
             let name = self.shards.get(shard).map_or("", |shard| shard.file.source.name());
-            let open = self.open_shard(shard).await?;
+            let open = self.read_shard(shard).await?;
             verified.note_unchecked(name, in_file(), &open.index.warnings);
         }
         for (shard, warning) in self.late_warnings.borrow().iter() {

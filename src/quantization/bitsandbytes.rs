@@ -6,7 +6,7 @@
 use super::blocks::{NestedScales, SignOfZero, TableBlocks};
 use super::codes::Codes;
 use super::found::{Ambiguous, Group, LOAD_PARTS, described};
-use super::grid::{Factor, Grid, Offset, Rounding, Scales};
+use super::grid::{Factor, Grid, Scales};
 use super::stored::{Part, Stored};
 use crate::dtype::{Dtype, element_count};
 use crate::index::Metadata;
@@ -96,17 +96,9 @@ pub(super) fn detect_8_bit(stored: &Stored<'_>, base: &str) -> Option<Group> {
     }
     let mut parts = vec![("weight", codes.at), ("SCB", scales.at)];
     parts.extend(stored.get(&format!("{base}.weight_format")).map(|format| ("weight_format", format.at)));
-    let scheme = Grid {
-        rows,
-        columns,
-        row_bytes: columns,
-        codes: Codes::Elements(Dtype::I8),
-        scales: Scales { dtype: Dtype::F32, block: [1, columns.max(1)], count: rows, columns: 1 },
-        factor: Factor::After(INT8_FACTOR),
-        offset: Offset::None,
-        group_indices: None,
-        rounding: Rounding::None,
-    };
+    let scales = Scales { dtype: Dtype::F32, block: [1, columns.max(1)], count: rows, columns: 1 };
+    let scheme = Grid::new(rows, columns, Codes::Elements(Dtype::I8), scales);
+    let scheme = Grid { factor: Factor::After(INT8_FACTOR), ..scheme };
     let described = described(json!({ "method": "bitsandbytes", "type": "int8", "bits": 8 }));
     let shape = codes.shape.to_vec();
     Some(Group { name, dtype: Dtype::F32, shape, parts, scheme: Arc::new(scheme), described })

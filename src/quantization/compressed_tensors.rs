@@ -168,7 +168,7 @@ fn packed_integers(
 }
 
 /// The widths with which a row of `columns` codes has this number of words: one after another, as compressed-tensors
-/// packs since 0.18, or as many as fit in a word, as before. Those that `config.json` does not state are left out.
+/// packs since 0.18, or as many as fit in a word, as before. Widths that `config.json` does not state are left out.
 fn widths(columns: u64, words: u64, stored: &Stored<'_>) -> Vec<(u32, Packing)> {
     let stated = stored.config.map(|config| config.of_groups("num_bits")).unwrap_or_default();
     let all = (2..=8_u32).filter(|bits| stated.is_empty() || stated.contains(&u64::from(*bits)));

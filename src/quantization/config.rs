@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 
-/// The `config.json` of a model, which states how it is quantized as far as its tensors leave it open.
+/// The `config.json` of a model, which states how it is quantized. It is needed for tensors that fit several layouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelConfig {
     json: Vec<u8>,

@@ -5,7 +5,7 @@
 
 use super::codes::Codes;
 use super::found::{Ambiguous, GIVE_CONFIG, Group, described};
-use super::grid::{Factor, Grid, Offset, Rounding};
+use super::grid::Grid;
 use super::scale_grid::{scales_of, stated_block};
 use super::stored::{Part, Stored};
 use crate::dtype::Dtype;
@@ -66,17 +66,7 @@ fn scaled(
     let bits = if codec == Codes::E2m1 { 4 } else { 8 };
     let described =
         described(json!({ "method": "fp8", "type": type_of(&codec), "bits": bits, "blockSize": grid.block }));
-    let scheme = Grid {
-        rows,
-        columns,
-        row_bytes: codec.row_bytes(columns),
-        codes: codec,
-        scales: grid,
-        factor: Factor::None,
-        offset: Offset::None,
-        group_indices: None,
-        rounding: Rounding::None,
-    };
+    let scheme = Grid::new(rows, columns, codec, grid);
     Group { name: name.to_owned(), dtype: Dtype::BF16, shape, parts, scheme: Arc::new(scheme), described }
 }
 

@@ -5,7 +5,6 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Bytes, Component, Index, Layout, Metadata, PartTensor, Quantized, Scheme, Tensor};
 use serde_json::Value;
-use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,9 +43,8 @@ impl Group {
         for (role, (file, at)) in parts {
             let part = Arc::unwrap_or_clone(files.get(file)?.tensors.get(at)?);
             let [data] = part.components.as_slice() else { return None };
-            let shard = u32::try_from(file + 1).ok().and_then(NonZeroU32::new).filter(|_| file != own);
-            components.push(Component { role: role.into(), shard, ..data.clone() });
-            part_tensors.push(PartTensor { name: part.name, shape: part.shape });
+            components.push(Component { role: role.into(), ..data.clone() });
+            part_tensors.push(PartTensor { name: part.name, shape: part.shape, shard: file });
         }
         let layout = Layout::Quantized(Arc::new(Quantized { parts: part_tensors, scheme }));
         let attributes = Metadata::from_iter([("quantization".to_owned(), Value::Object(described))]);

@@ -5,7 +5,7 @@
 
 use super::codes::Codes;
 use super::found::{Group, described};
-use super::grid::{Factor, Grid, Offset, Rounding, Scales};
+use super::grid::{Grid, Scales};
 use super::stored::Stored;
 use crate::dtype::Dtype;
 use serde_json::json;
@@ -24,22 +24,9 @@ pub(super) fn detect(stored: &Stored<'_>, name: &str) -> Option<Group> {
         return None;
     }
     let columns = groups.checked_mul(BLOCK_ELEMENTS)?;
-    let scheme = Grid {
-        rows: *rows,
-        columns,
-        row_bytes: groups.checked_mul(BLOCK_BYTES)?,
-        codes: Codes::E2m1,
-        scales: Scales {
-            dtype: Dtype::F8_E8M0,
-            block: [1, BLOCK_ELEMENTS],
-            count: rows.checked_mul(*groups)?,
-            columns: *groups,
-        },
-        factor: Factor::None,
-        offset: Offset::None,
-        group_indices: None,
-        rounding: Rounding::None,
-    };
+    let count = rows.checked_mul(*groups)?;
+    let grid = Scales { dtype: Dtype::F8_E8M0, block: [1, BLOCK_ELEMENTS], count, columns: *groups };
+    let scheme = Grid::new(*rows, columns, Codes::E2m1, grid);
     let mut shape = leading.to_vec();
     shape.extend([*rows, columns]);
     let parts = vec![("blocks", codes.at), ("scales", scales.at)];

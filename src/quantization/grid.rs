@@ -93,6 +93,13 @@ impl Scales {
 }
 
 impl Grid {
+    /// Codes that are multiplied with their scales, rounded only as F32, in rows without padding.
+    pub(super) fn new(rows: u64, columns: u64, codes: Codes, scales: Scales) -> Self {
+        let (row_bytes, group_indices) = (codes.row_bytes(columns), None);
+        let (factor, offset, rounding) = (Factor::None, Offset::None, Rounding::None);
+        Grid { rows, columns, row_bytes, codes, scales, factor, offset, group_indices, rounding }
+    }
+
     /// The position of the scales of a row of codes in the rows of all scales.
     fn scale_row(&self, row: u64) -> u64 {
         let (matrix, row) = (row / self.rows.max(1), row % self.rows.max(1));

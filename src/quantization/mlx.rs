@@ -7,7 +7,7 @@
 
 use super::codes::Codes;
 use super::found::{Ambiguous, GIVE_CONFIG, Group, LOAD_PARTS, described};
-use super::grid::{Factor, Grid, Offset, Rounding, Scales};
+use super::grid::{Grid, Offset, Rounding, Scales};
 use super::stored::{Part, Position, Stored};
 use crate::dtype::Dtype;
 use crate::index::Metadata;
@@ -127,17 +127,10 @@ fn floats(
 
 fn grid(matrix: &Matrix, group_size: u64, codes: Codes, scale: Dtype, offset: Offset, steps: &Dtype) -> Grid {
     let Matrix { rows, words, groups } = *matrix;
-    Grid {
-        rows,
-        columns: groups.saturating_mul(group_size),
-        row_bytes: words.saturating_mul(4),
-        codes,
-        scales: Scales { dtype: scale, block: [1, group_size], count: rows.saturating_mul(groups), columns: groups },
-        factor: Factor::None,
-        offset,
-        group_indices: None,
-        rounding: Rounding::Steps(steps.clone()),
-    }
+    let columns = groups.saturating_mul(group_size);
+    let scales = Scales { dtype: scale, block: [1, group_size], count: rows.saturating_mul(groups), columns: groups };
+    let row_bytes = words.saturating_mul(4);
+    Grid { row_bytes, offset, rounding: Rounding::Steps(steps.clone()), ..Grid::new(rows, columns, codes, scales) }
 }
 
 fn group(

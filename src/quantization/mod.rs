@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A file of each method ([`mlx`], [`gptq`], …) recognizes its parts by names, dtypes and shapes, and chooses how codes
-//! become floats: one of the schemes [`grid`], [`transposed`], [`blocks`] and [`row_blocks`]. What the parts leave open
-//! is taken from `config.json`; without it, a tensor that is ambiguous is listed, but its values cannot be computed.
+//! become floats: one of the schemes [`grid`], [`transposed`], [`blocks`] and [`row_blocks`]. If several fit,
+//! `config.json` decides; without it, such a tensor is listed, but its values cannot be computed.
 //!
 //! Values are bit-identical to those of the package that defines the method; each file names it.
 

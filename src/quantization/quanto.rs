@@ -5,7 +5,7 @@
 use super::codes::Codes;
 use super::float8::{is_float8, type_of};
 use super::found::{Ambiguous, Group, LOAD_PARTS, described};
-use super::grid::{Factor, Grid, Offset, Rounding};
+use super::grid::{Grid, Rounding};
 use super::scale_grid::scales_of;
 use super::stored::Stored;
 use crate::dtype::Dtype;
@@ -30,17 +30,7 @@ pub(super) fn detect(stored: &Stored<'_>, name: &str) -> Option<Group> {
     let [.., rows, columns] = *shape else { return None };
     let codec = Codes::Elements(codes.dtype.clone());
     let described = described(json!({ "method": "quanto", "type": type_of(&codec), "bits": 8 }));
-    let scheme = Grid {
-        rows,
-        columns,
-        row_bytes: columns,
-        codes: codec,
-        scales: grid,
-        factor: Factor::None,
-        offset: Offset::None,
-        group_indices: None,
-        rounding: Rounding::End(scales.dtype.clone()),
-    };
+    let scheme = Grid { rounding: Rounding::End(scales.dtype.clone()), ..Grid::new(rows, columns, codec, grid) };
     let (name, dtype) = (name.to_owned(), scales.dtype.clone());
     Some(Group { name, dtype, shape, parts, scheme: Arc::new(scheme), described })
 }

@@ -7,7 +7,7 @@
 use super::codes::Codes;
 use super::float8::{is_float8, type_of};
 use super::found::{Group, described};
-use super::grid::{Factor, Grid, Offset, Rounding};
+use super::grid::{Grid, Offset, Rounding};
 use super::scale_grid::scales_of;
 use super::stored::Stored;
 use crate::dtype::Dtype;
@@ -46,16 +46,6 @@ pub(super) fn detect(stored: &Stored<'_>, base: &str) -> Option<Group> {
     };
     let codec = Codes::Elements(codes.dtype.clone());
     let described = described(json!({ "method": "torchao", "type": type_of(&codec), "bits": 8 }));
-    let scheme = Grid {
-        rows,
-        columns,
-        row_bytes: columns,
-        codes: codec,
-        scales: grid,
-        factor: Factor::None,
-        offset,
-        group_indices: None,
-        rounding: Rounding::End(dtype.clone()),
-    };
+    let scheme = Grid { offset, rounding: Rounding::End(dtype.clone()), ..Grid::new(rows, columns, codec, grid) };
     Some(Group { name, dtype, shape, parts, scheme: Arc::new(scheme), described })
 }

@@ -54,10 +54,10 @@ const MIN_SPARE_ITEMS: usize = 256;
 
 /// The size of a tensor with one component in the index, the loader and the native reader, and a part of what a call
 /// that loads all tensors allocates for each.
-const TENSOR_BYTES: u64 = 528;
+const TENSOR_BYTES: u64 = 504;
 
 /// The size of each further component of a tensor.
-const COMPONENT_BYTES: u64 = 176;
+const COMPONENT_BYTES: u64 = 168;
 
 /// The remaining budget.
 #[derive(Debug)]

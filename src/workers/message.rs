@@ -5,6 +5,8 @@ use crate::codec::cast::Conversion;
 use crate::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
+#[cfg(feature = "zip")]
+use crate::index::SkippedBytes;
 use crate::index::values::ValueRule;
 use crate::index::{
     Algorithm, BlockEnd, ByteStream, ByteStreams, Component, ComponentDigest, Digest, DigestedBytes, Encoding,
@@ -54,7 +56,7 @@ const ENCODINGS: &[(Encoding, &str)] = &[
     (Encoding::Raw, "raw"),
     (Encoding::BigEndian, "bigEndian"),
     #[cfg(feature = "zip")]
-    (Encoding::Deflate { skipped: 0 }, "deflate"),
+    (Encoding::Deflate { skipped: SkippedBytes::NONE }, "deflate"),
     #[cfg(feature = "ztensor")]
     (Encoding::ByteStreamSplit, "byteStreamSplit"),
     #[cfg(feature = "lz4")]
@@ -207,7 +209,7 @@ fn decode_task(fields: &Fields) -> Option<Task> {
 fn split_skipped(encoding: Encoding) -> (Encoding, Option<u64>) {
     match encoding {
         #[cfg(feature = "zip")]
-        Encoding::Deflate { skipped } => (Encoding::Deflate { skipped: 0 }, Some(skipped.into())),
+        Encoding::Deflate { skipped } => (Encoding::Deflate { skipped: SkippedBytes::NONE }, Some(skipped.into())),
         other => (other, None),
     }
 }
@@ -216,7 +218,7 @@ fn split_skipped(encoding: Encoding) -> (Encoding, Option<u64>) {
 fn with_skipped(encoding: Encoding, skipped: Option<u64>) -> Encoding {
     match (encoding, skipped) {
         #[cfg(feature = "zip")]
-        (Encoding::Deflate { .. }, Some(skipped)) => Encoding::Deflate { skipped: skipped as u32 },
+        (Encoding::Deflate { .. }, Some(skipped)) => Encoding::Deflate { skipped: (skipped as u32).into() },
         (other, _) => other,
     }
 }

@@ -247,7 +247,8 @@ fn pinned_digests_are_those_of_the_parts() {
             assert_eq!(outcome.is_ok(), matches, "{part}: {outcome:?}");
             assert!(outcome.err().is_none_or(|error| error.kind == ErrorKind::Checksum));
             if matches {
-                load(LoadRequest::new(tensor).rows(1..2)).unwrap(); // the digest is not compared with a part of the bytes
+                // The digest is not compared with a part of the bytes.
+                load(LoadRequest::new(tensor).rows(1..2)).unwrap();
             }
         }
     }

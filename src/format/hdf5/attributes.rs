@@ -37,7 +37,7 @@ pub(super) fn read(source: Source, data: &[u8], budget: &mut Budget) -> Result<O
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
     if version > 1 && flags & 3 != 0 {
-        return Ok(None); // its type is stored elsewhere
+        return Ok(None); // its type is in another object
     }
     let (datatype, shape) = (Datatype::read(source, datatype)?, shape_of(source, dataspace)?);
     let Some(shape) = shape else { return Ok(None) };

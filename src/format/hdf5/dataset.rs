@@ -37,7 +37,7 @@ pub(super) fn read(source: Source, messages: &[Message]) -> Result<Found> {
         return Err(malformed("a dataset has no dataspace or no datatype"));
     };
     if dataspace.is_shared || datatype.is_shared {
-        return Ok(Err("has a type that is stored elsewhere in the file"));
+        return Ok(Err("has a type that another object of the file contains"));
     }
     let (dtype, is_big_endian) = match Datatype::read(source, datatype.data)? {
         Datatype::Number { dtype, is_big_endian } => (dtype, is_big_endian),

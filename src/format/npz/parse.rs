@@ -121,7 +121,7 @@ impl FoundHeader<'_> {
                 ..Component::raw(Dtype::U8, data.start + start..data.end)
             },
             Method::Deflated => Component {
-                encoding: Encoding::Deflate { skipped: start as u32 }, // headers have at most 1 MiB
+                encoding: Encoding::Deflate { skipped: (start as u32).into() }, // headers have at most 1 MiB
                 digest: Some(ComponentDigest { digest, over: DigestedBytes::Decoded }),
                 ..Component::raw(Dtype::U8, data)
             },

@@ -33,7 +33,7 @@ fn checksums_cover_the_elements_of_stored_and_deflated_members() {
     let digest = Digest::Crc32(crc32::checksum(&[7; 24]));
     assert_eq!(stored.digest.map(|stated| (stated.digest, stated.over)), Some((digest, DigestedBytes::Stored)));
     assert_eq!(deflated.digest.map(|stated| (stated.digest, stated.over)), Some((digest, DigestedBytes::Decoded)));
-    assert_eq!(deflated.encoding, Encoding::Deflate { skipped: 128 });
+    assert_eq!(deflated.encoding, Encoding::Deflate { skipped: 128.into() });
     assert_eq!(file[stored.range.start as usize..stored.range.end as usize], [7; 24]);
     assert_eq!(format::detect(&file).map(|format| format.name), Some("npz"));
 }

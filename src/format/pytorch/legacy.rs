@@ -25,7 +25,7 @@ const COUNT_BYTES: u64 = 8;
 /// The maximum length of the small pickles: a number, and the sizes of types.
 const MAX_SMALL_BYTES: u64 = 64 << 10;
 
-/// The numbers of elements of storages of so many bytes together are all compared.
+/// If the storages have at most this many bytes together, the numbers of elements of all of them are compared.
 const MAX_COMPARED_BYTES: u64 = 16 << 20;
 
 /// The number of bytes of a pickle that are read first.

@@ -129,7 +129,7 @@ fn tensor(name: &str, view: View, stored: &StoredStorage) -> Result<Result<Tenso
             let Some(skipped) = skipped else {
                 return Ok(Err("a part of a storage that is compressed; write the archive without compression"));
             };
-            let encoding = Encoding::Deflate { skipped };
+            let encoding = Encoding::Deflate { skipped: skipped.into() };
             let decoded_length = Some(length);
             Component { encoding, decoded_length, ..Component::raw(elements.dtype.clone(), stored.range.clone()) }
         }

@@ -218,8 +218,8 @@ fn deflated_storages_are_read_as_far_as_possible() {
     members[0] = Member::deflated("m/data.pkl", &members[0].stored.clone());
     members[2] = Member::deflated("m/data/0", &[7; 48]);
     let file = archive(&members);
-    assert_eq!(tensor(&file, "whole").components[0].encoding, Encoding::Deflate { skipped: 0 });
-    assert_eq!(tensor(&file, "end").components[0].encoding, Encoding::Deflate { skipped: 16 });
+    assert_eq!(tensor(&file, "whole").components[0].encoding, Encoding::Deflate { skipped: 0.into() });
+    assert_eq!(tensor(&file, "end").components[0].encoding, Encoding::Deflate { skipped: 16.into() });
     let index = parsed(&file).unwrap();
     assert!(
         index.tensors.len() == 2 && index.warnings[0].contains("begin (a part of a storage"),

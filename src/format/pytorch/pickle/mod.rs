@@ -2,7 +2,7 @@
 //! is only a name.
 //!
 //! Source: the documentation of Python's `pickletools`, protocols 2 to 5. Calls become objects with their arguments;
-//! what they mean is decided by whoever walks the graph. Opcodes of protocols 0 and 1, which write numbers as text, are
+//! the code that walks the graph decides what they mean. Opcodes of protocols 0 and 1, which write numbers as text, are
 //! refused, as are those that need a registry of the program (`EXT1`, `PERSID`).
 
 mod calls;

@@ -28,6 +28,13 @@ pub(crate) fn has_scheme(text: &str) -> bool {
     text.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
 }
 
+/// Whether this is an address on a hub, or the URL of a file there. A malformed address is one, too.
+pub(crate) fn is_on_hub(text: &str, endpoint: &str) -> bool {
+    let endpoint = endpoint.trim_end_matches('/');
+    let below = (!endpoint.is_empty()).then(|| text.strip_prefix(endpoint)).flatten();
+    has_scheme(text) || below.is_some_and(|path| path.starts_with('/') && path.contains("/resolve/"))
+}
+
 impl Address {
     /// Parses an address. `None` for a URL outside this hub. Without an endpoint, there is no hub.
     ///
@@ -155,6 +162,25 @@ mod tests {
     fn expected(repository: &str, revision: &str, path: &str) -> Option<(String, String, Option<String>)> {
         let path = Some(path.to_owned()).filter(|path| !path.is_empty());
         Some((repository.to_owned(), revision.to_owned(), path))
+    }
+
+    #[test]
+    fn urls_of_files_on_the_hub_are_on_it_and_others_are_not() {
+        for text in [
+            "hf:a/b",
+            "HF:a",
+            "https://huggingface.co/a/b/resolve/main/m",
+            "https://huggingface.co/datasets/a/b/resolve/x/m",
+        ] {
+            assert!(is_on_hub(text, HUB), "{text}");
+            assert!(is_on_hub(text, &format!("{HUB}/")), "{text}");
+        }
+        let others =
+            ["https://huggingface.co.evil.test/a/b/resolve/main/m", "https://huggingface.co/a/b", "/a/resolve/m"];
+        for text in others {
+            assert!(!is_on_hub(text, HUB), "{text}");
+        }
+        assert!(!is_on_hub("/a/b/resolve/main/m", ""));
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod refusal;
 mod reply;
 mod request;
 
-pub(crate) use address::Address;
+pub(crate) use address::{Address, is_on_hub};
 pub(crate) use redirect::Redirect;
 #[cfg(web)]
 pub(crate) use reply::PIECE_BYTES;

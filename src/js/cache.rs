@@ -4,8 +4,8 @@
 
 use super::promise::{Stop, deferred_promise};
 use super::{cached_files, cached_models};
+use crate::cache::UserCache;
 use crate::cache::client::Client;
-use crate::cache::{UserCache, key};
 use crate::deferred::Code;
 use js_sys::{Array, Promise};
 use wasm_bindgen::prelude::*;
@@ -32,11 +32,11 @@ pub fn models() -> Promise {
     deferred_promise(Code::Cache, Stop::default(), cached_models::list)
 }
 
-/// The names under which the file at an absolute URL may be cached. `name` is what the caller passed, which may be a
-/// name in the list.
+/// Resolves to the names under which the file at an absolute URL may be cached. `name` is what the caller passed, which
+/// may be a name in the list.
 #[wasm_bindgen(js_name = cacheNames)]
-pub fn names(url: String, name: String) -> Vec<String> {
-    vec![key::name_of_url(&url), url, name]
+pub fn names(url: String, name: String) -> Promise {
+    deferred_promise(Code::Cache, Stop::default(), move || cached_files::names(url, name))
 }
 
 /// Deletes the files with these names, for all credentials that they were read with.

@@ -23,6 +23,10 @@ pub(super) async fn list() -> Result<JsValue, JsValue> {
     Ok(all.into())
 }
 
+pub(super) async fn names(url: String, name: String) -> Result<JsValue, JsValue> {
+    Ok([key::name_of_url(&url), url, name].into_iter().map(JsValue::from).collect::<Array>().into())
+}
+
 pub(super) async fn delete(names: Vec<String>) -> Result<JsValue, JsValue> {
     files::delete(&names).await.map_err(failure)?;
     Ok(JsValue::UNDEFINED)

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::loader::{FileReader, RemoteFile, Stats};
 use crate::progress::{BytesArrived, Progress};
 use crate::source::Buffer;
-use crate::source::cached::Report;
+use crate::source::cached::{KeyFunction, Report};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
 use js_sys::{Function, Promise, Uint8Array};
@@ -32,7 +32,8 @@ pub struct JsFile {
     requests: Rc<Cell<u64>>,
     content_type: Rc<OnceCell<String>>,
     cache: Rc<Report>,
-    cache_name: Option<String>,
+    /// What names the file in a cache, and its URL; `None` if it is not at a URL.
+    named_by: Option<(KeyFunction, String)>,
 }
 
 /// A range of a file that is being read.
@@ -64,10 +65,14 @@ impl JsFile {
         self.content_type.get().cloned()
     }
 
-    /// The name under which the file is cached; `undefined` if it is not at a URL.
-    #[wasm_bindgen(getter, js_name = cacheName)]
-    pub fn cache_name(&self) -> Option<String> {
-        self.cache_name.clone()
+    /// Resolves to the name under which the file is cached; to `undefined` if it is not at a URL.
+    #[wasm_bindgen(js_name = cacheName)]
+    pub fn cache_name(&self) -> Promise {
+        let (named_by, close_signal) = (self.named_by.clone(), self.close_signal.clone());
+        deferred_promise(Code::Cache, Stop { signal: None, close_signal }, move || async move {
+            let name = named_by.map(|(key_function, url)| key_function.name(&url)).transpose();
+            name.map(JsValue::from).map_err(super::failure)
+        })
     }
 
     /// Whether what is downloaded is cached, as far as it is known.
@@ -117,10 +122,13 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let close_signal = CloseSignal::default();
     let (requests, content_type) = (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
     let cache = Rc::new(Report::default());
-    let mut cache_name = None;
+    let mut named_by = None;
     let opening = async {
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
-        cache_name = source.cache_name(&settings.key_function)?;
+        if let Some(url) = source.cache_url() {
+            settings.key_function.given_name(&url)?; // errors of `cacheKey` are those of this call, also without a cache
+            named_by = Some((settings.key_function.clone(), url));
+        }
         if let Some(choice) = settings.cache {
             source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
         }
@@ -133,7 +141,7 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
     let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);
     let file = RefCell::new(Some(file));
-    Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, cache_name }.into())
+    Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, named_by }.into())
 }
 
 #[wasm_bindgen(js_class = WasmFileReader)]

@@ -8,6 +8,7 @@ use crate::loader::transfer::file::ModelFile;
 use crate::setters::setters;
 use crate::source::{Buffer, ModelSource};
 use crate::trust::{PINNED, unknown_length};
+use futures::future::{FutureExt, LocalBoxFuture};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -126,16 +127,19 @@ pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated:
     digest::compare(hasher.finish(), stated)
 }
 
-/// Compares the digest of a whole file with `stated`. The file must be small: all its bytes are held in memory.
+/// Compares the digest of a whole manifest with `stated`. All its bytes are held in memory.
 ///
 /// # Errors
 /// `CHECKSUM` if the digests differ; `UNSUPPORTED` for a file of unknown length.
-pub(super) async fn check_whole<S: ModelSource>(file: &Rc<ModelFile<S>>, stated: Digest) -> Result<()> {
-    let Some(length) = file.length() else { return Err(unknown_length()) };
-    let computed = file.parse_with(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
-    digest::compare(computed, stated).map_err(|error| as_pinned_mismatch(error).at(0..length))?;
-    file.confirm_whole(&stated);
-    Ok(())
+pub(super) fn check_whole<S: ModelSource>(file: &Rc<ModelFile<S>>, stated: Digest) -> LocalBoxFuture<'_, Result<()>> {
+    let check = async move {
+        let Some(length) = file.length() else { return Err(unknown_length()) };
+        let computed = file.parse_with(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
+        digest::compare(computed, stated).map_err(|error| as_pinned_mismatch(error).at(0..length))?;
+        file.confirm_whole(&stated);
+        Ok(())
+    };
+    check.boxed_local()
 }
 
 /// Adds to a mismatch error that the caller pinned the digest.

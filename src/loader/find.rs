@@ -2,8 +2,7 @@
 
 use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format;
-use crate::index::{Component, Parsed, Tensor};
+use crate::index::{Component, Tensor};
 use crate::loader::Loader;
 use crate::loader::shard::{OpenShard, Shard, check_footer};
 use crate::loader::tensor_list::TensorList;
@@ -113,13 +112,12 @@ impl<S: ModelSource> Loader<S> {
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
-        let mut parsed = file.parse_with(format::parse).await;
-        assembly::check_length(part, file.length()).map_err(|e| self.place(shard, e))?;
-        if let Ok(Parsed::Packed(_)) = parsed {
-            assembly::check_packed(part).map_err(|e| self.place(shard, e))?;
-            parsed = file.parse().await;
-        }
-        let content = self.assembly.part(shard, parsed?).map_err(|e| self.place(shard, e))?;
+        let check = |is_packed: bool| {
+            assembly::check_length(part, file.length())?;
+            if is_packed { assembly::check_packed(part) } else { Ok(()) }
+        };
+        let parsed = file.parse_checked(&|is_packed| check(is_packed).map_err(|e| self.place(shard, e))).await?;
+        let content = self.assembly.part(shard, parsed).map_err(|e| self.place(shard, e))?;
         check_footer(file)?;
         self.options.digests.expect_contents(file, &content.index);
         let open = Rc::new(OpenShard::of(file, content, shard));

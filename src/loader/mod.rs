@@ -27,6 +27,7 @@ mod safetensors_view;
 pub(crate) mod schedule;
 mod shard;
 mod signed_digests;
+mod stored_bytes;
 mod stream_rows;
 mod tensor_list;
 mod tensor_reader;

@@ -1,5 +1,6 @@
 //! The checksums of whole files: which are compared, and the bytes that a call has not read yet.
 
+use crate::deferred::Code;
 use crate::error::Result;
 use crate::format::{self, Expected, RangeChecksum};
 use crate::index::Tensors;
@@ -9,13 +10,8 @@ use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::file_checks::check_footers;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::range_reader::Chunk;
-use crate::loader::transfer::truncated::truncated_error;
-use crate::source::{Buffer, ModelSource};
+use crate::source::ModelSource;
 use crate::trust::{FilePlan, StatedDigests};
-use std::cell::Cell;
-use std::ops::Range;
-use std::rc::Rc;
 
 /// What a call does with the digests of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +56,9 @@ impl<S: ModelSource> Loader<S> {
 
     /// Reads what is missing for the checksums of all files, and compares them.
     pub(crate) async fn compare_rest(&self, whole: &WholeChecks) -> Result<()> {
-        for shard in 0..self.shards.len() {
+        for (shard, Shard { file, .. }) in self.shards.iter().enumerate() {
             while let Some(range) = whole.missing(shard) {
+                file.source.host().load_code(Code::Extras).await?; // most calls read all that the checksums need
                 self.read_stored(shard, range, &mut |at, bytes| whole.update(shard, at, bytes)).await?;
             }
         }
@@ -75,31 +72,6 @@ impl<S: ModelSource> Loader<S> {
             Some(shard) => check_footers(&shard.file, plan).await,
             None => Ok(Vec::new()),
         }
-    }
-
-    /// Reads stored bytes of a file, which were read already or are not part of a tensor.
-    pub(crate) async fn read_stored(
-        &self,
-        shard: usize,
-        range: Range<u64>,
-        take: &mut dyn FnMut(u64, &[u8]),
-    ) -> Result<()> {
-        let Some(Shard { file, .. }) = self.shards.get(shard) else { return Ok(()) };
-        let mut reading = file.start(range.clone(), Rc::new(Cell::new(range.end)));
-        while reading.position < range.end {
-            let mut at = reading.position;
-            let chunk = reading.chunk(range.end - at).await.and_then(|chunk| {
-                chunk.ok_or_else(|| truncated_error(range.start, at, range.end)) // the file became shorter
-            });
-            let Chunk { buffer, length, .. } = chunk.map_err(|e| e.in_file(file.source.name()))?;
-            buffer.inspect(0..length, &mut |bytes| {
-                take(at, bytes);
-                at += bytes.len() as u64;
-                Ok(())
-            })?;
-        }
-        file.finish(reading);
-        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Body, Buffer, CacheHints, Host, ModelSource, RangeResponse, Source, 
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::TokioHost;
-use crate::hub::{Address, Hub, HubFile};
+use crate::hub::{Address, Hub, HubFile, is_on_hub};
 use bytes::Bytes;
 use client::{MAX_REDIRECTS, checked_headers, client, network_error, parse_url, redirect_target, text, without_query};
 use hub::Header;
@@ -68,7 +68,7 @@ impl HttpSource {
     /// # Errors
     /// Those of [`HttpSource::new`]; `INVALID_ARGUMENT` for a malformed address.
     pub fn with_hub(url: &str, headers: &[(String, String)], hub: Hub) -> Result<Self> {
-        let address = Address::parse(url, &hub.endpoint)?;
+        let (address, is_on_hub) = (Address::parse(url, &hub.endpoint)?, is_on_hub(url, &hub.endpoint));
         let url = match &address {
             Some(address) => parse_url(&address.unpinned())?,
             None => parse_url(url)?,
@@ -79,7 +79,7 @@ impl HttpSource {
             return Err(error.advise("Remove it from the URL and send it as a header."));
         }
         let mut headers = checked_headers(headers)?;
-        if let (Some(token), Some(_), false) = (&hub.token, &address, headers.contains_key(header::AUTHORIZATION)) {
+        if let (Some(token), true, false) = (&hub.token, is_on_hub, headers.contains_key(header::AUTHORIZATION)) {
             headers.extend(checked_headers(&[("authorization".to_owned(), format!("Bearer {token}"))])?);
         }
         let shared = Shared { client: client()?, url: url.clone(), headers, address, host: TokioHost::default() };

@@ -101,14 +101,13 @@ impl WebSource {
         }
     }
 
-    /// The name under which the file is cached, if it is a URL.
-    ///
-    /// # Errors
-    /// Those of [`KeyFunction::name`].
+    /// The URL that names the file in a cache, if it is at one.
     #[cfg(feature = "js")]
-    pub(crate) fn cache_name(&self, key_function: &KeyFunction) -> Result<Option<String>> {
-        let Origin::Fetch(source) = &self.0 else { return Ok(None) };
-        key_function.name(&source.cache_url()).map(Some)
+    pub(crate) fn cache_url(&self) -> Option<String> {
+        match &self.0 {
+            Origin::Fetch(source) => Some(source.cache_url()),
+            _ => None,
+        }
     }
 
     /// The name under which the file is cached, if it has a cache.
@@ -123,7 +122,7 @@ impl WebSource {
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
     ///
     /// # Errors
-    /// Those of [`KeyFunction::name`].
+    /// Those of [`KeyFunction::given_name`].
     #[cfg(feature = "web-workers")]
     pub(crate) async fn with_cache(
         self,
@@ -133,7 +132,7 @@ impl WebSource {
     ) -> Result<Self> {
         let Origin::Fetch(source) = self.0 else { return Ok(self) };
         // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
-        key_function.name(&source.cache_url())?;
+        key_function.given_name(&source.cache_url())?;
         #[cfg(feature = "js")]
         if let Err(error) = load_cache_code().await {
             report.note_missing_cache(&error);

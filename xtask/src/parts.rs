@@ -56,6 +56,7 @@ pub const PARTS: [Part; 7] = [
     Part {
         file: "weightstream_extras.wasm",
         paths: &[
+            "weightstream::hub::address::Address::",
             "weightstream::hub::listing::",
             "weightstream::hub::locate",
             "weightstream::hub::request::reply_to",
@@ -63,11 +64,14 @@ pub const PARTS: [Part; 7] = [
             "weightstream::js::options::signed_digests",
             "weightstream::js::reading::",
             "weightstream::js::tensor_reader::",
+            "weightstream::js::view::JsView::has_file_checks::{{closure}}",
+            "weightstream::js::view::JsView::read::{{closure}}",
             "weightstream::js::view::JsViewReader::",
             "weightstream::js::view::Pieces::",
             "weightstream::js::view::read",
             "weightstream::loader::component_reader::",
             "weightstream::loader::differences::",
+            "weightstream::loader::stored_bytes::",
             "weightstream::loader::stream_rows::",
             "weightstream::loader::transfer::signed::Blocks::",
             "weightstream::loader::transfer::signed::SignedContent::check",
@@ -89,6 +93,7 @@ pub const PARTS: [Part; 7] = [
             "weightstream::format::safetensors::parse::parse_manifest",
             "weightstream::index::differences::",
             "weightstream::index::publication::",
+            "weightstream::loader::digests::check_whole",
         ],
         has_formats: false,
     },
@@ -126,7 +131,7 @@ pub const PARTS: [Part; 7] = [
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 14] = [
+const MAIN_PATHS: [&str; 16] = [
     "weightstream::format::foreign::check_headerless",
     "weightstream::format::foreign::is_text",
     "weightstream::format::foreign::unrecognised",
@@ -136,10 +141,12 @@ const MAIN_PATHS: [&str; 14] = [
     "weightstream::quantization::config::ModelConfig::unchecked",
     "weightstream::codec::dequantize::decoder_of",
     "weightstream::codec::zstd::limits::check_lengths",
-    "weightstream::cache::key::",
+    "weightstream::cache::key::is_name",
+    "weightstream::cache::key::partition",
+    "weightstream::cache::key::without_fragment",
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::user_cache::UserCache::new",
-    "weightstream::source::cached::key_function::",
+    "weightstream::source::cached::key_function::KeyFunction::given_name",
     "weightstream::source::cached::report::Report::",
 ];
 

@@ -4,7 +4,7 @@ import { cacheClear, cacheDelete, cacheList, cacheModels, cacheNames } from "../
 import { invalid } from "../loader/error.js";
 import { groupByModel, ownFiles } from "./models.js";
 import { deleteOrders } from "./orders.js";
-import { callModule, init, settle } from "../module/module.js";
+import { init, settle } from "../module/module.js";
 import { urlOf } from "../source/url.js";
 import { deleteStoredFiles, storedFiles } from "./stored.js";
 
@@ -43,7 +43,7 @@ export async function cachedBytes() {
 /** @type {typeof Api.deleteCached} */
 export async function deleteCached(model) {
   await init();
-  const names = isListed(model) ? [model.url] : namesOf(model);
+  const names = isListed(model) ? [model.url] : await namesOf(model);
   const listed = isListed(model) && "files" in model ? model.files.map(({ url }) => url) : [];
   try {
     await deleteFiles(ownFiles(await cachedModels(), names, listed));
@@ -54,10 +54,10 @@ export async function deleteCached(model) {
 }
 
 /** @param {string | URL} url */
-function namesOf(url) {
+async function namesOf(url) {
   const address = urlOf(url);
   if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass a model that cachedModels() returns`);
-  return callModule(() => cacheNames(address, typeof url === "string" ? url : address));
+  return settle(() => cacheNames(address, typeof url === "string" ? url : address));
 }
 
 /** @param {string[]} names */

@@ -199,7 +199,7 @@ export class RemoteFile {
     this.#knownLength("file");
     checkAborted(signal);
     this.#stored ??= new SharedCall(
-      (stop) => storedFile(this, callModule(() => this.#file.cacheName), stop),
+      async (stop) => storedFile(this, await settle(() => this.#file.cacheName()), stop),
       () => (this.#stored = undefined), // a later call tries again
     );
     return this.#stored.join(signal);

@@ -51,7 +51,7 @@ export function cacheList(): Promise<ListedFile[]>;
 export type ModelFiles = [name: string, parts: string[], others: string[]];
 export function cacheModels(): Promise<ModelFiles[]>;
 /** The names under which the file at a URL may be cached. `name` is what the caller passed. */
-export function cacheNames(url: string, name: string): string[];
+export function cacheNames(url: string, name: string): Promise<string[]>;
 export function cacheDelete(names: string[]): Promise<void>;
 export function cacheClear(): Promise<void>;
 /** The lengths of the files of which all bytes are cached. */
@@ -260,7 +260,7 @@ export class WasmFile {
   readonly byteLength: number | undefined;
   readonly contentType: string | undefined;
   /** The name under which the file is cached; undefined if it is not at a URL. */
-  readonly cacheName: string | undefined;
+  cacheName(): Promise<string | undefined>;
   /** Whether what is downloaded is cached, as far as it is known. */
   readonly isCaching: boolean;
   readonly stats: Omit<FileStats, "cachePersisted">;

@@ -18,17 +18,17 @@ use web_sys::{AbortController, Response, Url};
 pub(super) type Header<'a> = (&'a str, String);
 
 impl Client {
-    /// Sets the origin that receives the headers, unless it is set, to that of a URL or of a hub. An address on a hub
-    /// adds the token to the headers.
+    /// Sets the origin that receives the headers, unless it is set, to that of a URL or of a hub. An address or a URL
+    /// on a hub adds the token to the headers.
     #[must_use]
     pub(crate) fn for_url(mut self, url: Option<&str>) -> Self {
-        let address = url.and_then(|url| Address::parse(url, &self.hub.endpoint).ok().flatten());
+        let is_on_hub = url.is_some_and(|url| hub::is_on_hub(url, &self.hub.endpoint));
         if self.origin.is_empty() {
-            let url = if address.is_some() { Some(self.hub.endpoint.as_str()) } else { url };
+            let url = if is_on_hub { Some(self.hub.endpoint.as_str()) } else { url };
             self.origin = url.and_then(|url| Url::new(url).ok()).map(|url| origin_of(&url)).unwrap_or_default();
         }
         let is_signed_in = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        if let (Some(token), Some(_), false) = (&self.hub.token, &address, is_signed_in) {
+        if let (Some(token), true, false) = (&self.hub.token, is_on_hub, is_signed_in) {
             self.headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
         }
         self
@@ -41,9 +41,12 @@ impl FetchSource {
     /// # Errors
     /// Those of [`locate`](hub::locate); `INVALID_ARGUMENT` for a malformed address.
     pub(crate) async fn located(self) -> Result<Self> {
-        let Some(address) = Address::parse(&self.url, &self.client.hub.endpoint)? else { return Ok(self) };
+        if !hub::is_on_hub(&self.url, &self.client.hub.endpoint) {
+            return Ok(self);
+        }
         #[cfg(feature = "js")]
         crate::browser::deferred::load(crate::deferred::Code::Extras).await?;
+        let Some(address) = Address::parse(&self.url, &self.client.hub.endpoint)? else { return Ok(self) };
         let located = hub::locate(&address, &Transport(&self)).boxed_local().await?;
         Ok(match located {
             Some(located) => {

@@ -8,6 +8,7 @@ use crate::loader::transfer::range_reader::RangeReader;
 use crate::loader::transfer::truncated::truncated_error;
 use crate::source::{Buffer, Source};
 use crate::window::{Stop, Window};
+use futures::future::{FutureExt, LocalBoxFuture};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,20 +20,40 @@ const HEADER_READ_AHEAD_BYTES: u64 = 128 << 20;
 
 impl<S: Source> ModelFile<S> {
     /// Reads the file's header and index. If the file is compressed as a whole, reads those of the decoded file.
-    pub(crate) async fn parse(self: &Rc<Self>) -> Result<Parsed> {
-        let component = match self.parse_with(format::parse).await? {
-            Parsed::Packed(component) => component,
-            parsed => return Ok(parsed),
+    pub(crate) fn parse(self: &Rc<Self>) -> LocalBoxFuture<'_, Result<Parsed>> {
+        self.parse_checked(&|_| Ok(()))
+    }
+
+    /// Like [`ModelFile::parse`]. When its head was read, or failed to be, an error of `check` is returned first. It is
+    /// passed whether the file is compressed as a whole. Boxed, because several callers would have its code otherwise.
+    #[inline(never)]
+    pub(crate) fn parse_checked<'a>(
+        self: &'a Rc<Self>,
+        check: &'a dyn Fn(bool) -> Result<()>,
+    ) -> LocalBoxFuture<'a, Result<Parsed>> {
+        let parse = async move {
+            let mut is_decoded = false;
+            loop {
+                let parsed = self.parse_with(format::parse).await;
+                if !is_decoded {
+                    check(matches!(parsed, Ok(Parsed::Packed(_))))?;
+                }
+                let component = match parsed? {
+                    // Tools write only one layer. More layers would multiply the decoded size of a small file.
+                    Parsed::Packed(_) if is_decoded => {
+                        return Err(malformed("a compressed file holds another one").in_file(self.source.name()));
+                    }
+                    Parsed::Packed(component) => component,
+                    parsed => return Ok(parsed),
+                };
+                let packed_length = component.range.end - component.range.start;
+                *self.window.borrow_mut() = Window::new(component.decoded_length).unpacked_from(Some(packed_length));
+                *self.parked.borrow_mut() = None;
+                *self.packed.borrow_mut() = Some(component);
+                is_decoded = true;
+            }
         };
-        let packed_length = component.range.end - component.range.start;
-        *self.window.borrow_mut() = Window::new(component.decoded_length).unpacked_from(Some(packed_length));
-        *self.parked.borrow_mut() = None;
-        *self.packed.borrow_mut() = Some(component);
-        match self.parse_with(format::parse).await? {
-            // Tools write only one layer. More layers would multiply the decoded size of a small file.
-            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(self.source.name())),
-            parsed => Ok(parsed),
-        }
+        parse.boxed_local()
     }
 
     /// Calls `parse` repeatedly, and fetches the bytes that it needs, until it returns a result or fails.
@@ -41,13 +62,28 @@ impl<S: Source> ModelFile<S> {
             let outcome = parse(&self.window.borrow());
             match outcome {
                 Ok(found) => break Ok(found),
-                Err(Stop::Failed(error)) => break Err(self.reject_if_corrupt(error)),
-                Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
-                Err(Stop::Deferred(code)) => self.source.host().load_code(code).await?,
+                Err(stop) => {
+                    if let Err(error) = self.provide(stop).await {
+                        break Err(error);
+                    }
+                }
             }
         };
         self.parked.borrow_mut().take_if(|parked| !parked.is_from_start);
         outcome
+    }
+
+    /// What a parser needs to go on. Boxed, so that the code is not generated for each parser.
+    #[inline(never)]
+    fn provide(self: &Rc<Self>, stop: Stop) -> LocalBoxFuture<'_, Result<()>> {
+        let provide = async move {
+            match stop {
+                Stop::Failed(error) => Err(self.reject_if_corrupt(error)),
+                Stop::Need(range) => self.fill(range).await.map_err(|e| e.in_file(self.source.name())),
+                Stop::Deferred(code) => self.source.host().load_code(code).await,
+            }
+        };
+        provide.boxed_local()
     }
 
     /// Like [`ModelFile::parse_with`], but fetches nothing. `None` if bytes are missing.
@@ -61,7 +97,9 @@ impl<S: Source> ModelFile<S> {
 
     /// Requests the start of a file whose length is unknown, because the response states the length.
     pub(crate) async fn learn_length(self: &Rc<Self>) -> Result<()> {
-        match self.parse_with(|window| window.get(0..1).map(drop)).await {
+        let outcome = self.window.borrow().get(0..1).map(drop);
+        let Err(stop) = outcome else { return Ok(()) };
+        match self.provide(stop).await {
             Err(error) if error.kind == ErrorKind::Truncated => Ok(()), // it is empty
             outcome => outcome,
         }

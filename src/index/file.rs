@@ -1,7 +1,8 @@
 //! The index of one file.
 
-use super::{Blocks, LongArray, Metadata, Tensors};
+use super::{Blocks, LongArray, Metadata, StatedQuantization, Tensors};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The content of one file: metadata and tensors.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,8 @@ pub struct Index {
     /// The positions of the blocks of compressed components, by the offset of the component, if the file states them.
     /// They are a hint, which may be wrong.
     pub(crate) blocks: Vec<(u64, Blocks)>,
+    /// The quantized tensors that the file describes itself. The other files that it names have the same list.
+    pub(crate) quantized: Option<Arc<[StatedQuantization]>>,
 }
 
 impl Index {
@@ -39,7 +42,7 @@ impl Index {
 
     /// A copy with other tensors.
     pub(crate) fn with_tensors(&self, tensors: Tensors) -> Self {
-        let Index { format, version, metadata, long_arrays, warnings, other_shards, blocks, .. } = self;
+        let Index { format, version, metadata, long_arrays, warnings, other_shards, blocks, quantized, .. } = self;
         Index {
             format,
             version: version.clone(),
@@ -49,6 +52,7 @@ impl Index {
             warnings: warnings.clone(),
             other_shards: other_shards.clone(),
             blocks: blocks.clone(),
+            quantized: quantized.clone(),
         }
     }
 

@@ -65,6 +65,7 @@ impl DataFile {
             warnings: Vec::new(),
             other_shards: HashMap::new(),
             blocks: Vec::new(),
+            quantized: listed_in.quantized.clone(),
         })
     }
 }

@@ -24,6 +24,7 @@ mod quantized;
 mod raw_tensors;
 pub(crate) mod sparse;
 pub(crate) mod split;
+mod stated;
 mod stored_end;
 pub(crate) mod strides;
 mod tensor;
@@ -58,6 +59,7 @@ pub use quantized::Quantized;
 pub(crate) use quantized::{Bytes, PartTensor, Scheme};
 #[cfg(npm)]
 pub(crate) use raw_tensors::RawTensor;
+pub(crate) use stated::{Operator, StatedQuantization};
 #[doc(hidden)]
 pub use stored_end::StoredEnd;
 pub use tensor::{Layout, Tensor};

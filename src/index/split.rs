@@ -111,6 +111,7 @@ mod tests {
             warnings,
             other_shards: HashMap::new(),
             blocks: Vec::new(),
+            quantized: None,
         }
     }
 

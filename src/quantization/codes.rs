@@ -2,6 +2,7 @@
 
 use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
+use std::ops::Range;
 
 /// The values of E2M1, the 4-bit float of the OCP specification.
 pub(super) const E2M1: [f32; 16] =
@@ -13,6 +14,8 @@ pub(super) enum Codes {
     /// Unsigned integers of this many bits, one after another from the lowest bit of the first byte on. `zero` is the
     /// code of 0.
     Stream { bits: u32, zero: u8 },
+    /// Like `Stream`, of signed integers in two's complement.
+    Signed { bits: u32 },
     /// As many unsigned integers as fit in 32 bits, from the lowest bit of each little-endian word on.
     Words { bits: u32, zero: u8 },
     /// Elements of a dtype: I8 and floats of 8 bits.
@@ -25,10 +28,35 @@ impl Codes {
     /// The size of a row in bytes.
     pub(super) fn row_bytes(&self, columns: u64) -> u64 {
         match self {
-            Codes::Stream { bits, .. } => columns.saturating_mul(u64::from(*bits)).div_ceil(8),
+            Codes::Stream { bits, .. } | Codes::Signed { bits } => columns.saturating_mul(u64::from(*bits)).div_ceil(8),
             Codes::Words { bits, .. } => columns.div_ceil(u64::from(32 / bits)).saturating_mul(4),
             Codes::Elements(_) => columns,
             Codes::E2m1 => columns.div_ceil(2),
+        }
+    }
+
+    /// The bytes of elements, if rows follow each other without padding, so that one may begin within a byte.
+    pub(super) fn flat_range(&self, elements: &Range<u64>) -> Range<u64> {
+        elements.start / self.per_byte()..elements.end.div_ceil(self.per_byte())
+    }
+
+    /// Reads elements from `start` on, whose first byte is the first of `bytes`.
+    pub(super) fn unpack_flat(&self, start: u64, bytes: &[u8], out: &mut [f32]) {
+        let skipped = (start % self.per_byte()) as usize;
+        if skipped == 0 {
+            return self.unpack(bytes, out);
+        }
+        let mut from_byte = vec![0.0; skipped + out.len()];
+        self.unpack(bytes, &mut from_byte);
+        out.iter_mut().zip(from_byte.into_iter().skip(skipped)).for_each(|(x, value)| *x = value);
+    }
+
+    /// The number of codes in a byte, if they do not cross bytes.
+    fn per_byte(&self) -> u64 {
+        match self {
+            Codes::Stream { bits: bits @ (2 | 4), .. } | Codes::Signed { bits: bits @ (2 | 4) } => u64::from(8 / bits),
+            Codes::E2m1 => 2,
+            _ => 1,
         }
     }
 
@@ -42,6 +70,11 @@ impl Codes {
             }
             Codes::Stream { bits: 2, zero } => crumbs(bytes, f32::from(*zero), out),
             Codes::Stream { bits, zero } => stream(bytes, *bits, f32::from(*zero), out),
+            Codes::Signed { bits } => {
+                Codes::Stream { bits: *bits, zero: 0 }.unpack(bytes, out);
+                let (half, whole) = (f32::from(1_u16 << (bits - 1)), f32::from(1_u16 << bits));
+                out.iter_mut().for_each(|x| *x -= if *x >= half { whole } else { 0.0 });
+            }
             Codes::Words { bits, zero } => words(bytes, *bits, f32::from(*zero), out),
             Codes::Elements(Dtype::I8) => {
                 out.iter_mut().zip(bytes).for_each(|(x, byte)| *x = f32::from(*byte as i8));

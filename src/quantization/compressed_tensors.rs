@@ -63,7 +63,7 @@ pub(super) fn detect(stored: &Stored<'_>, name: &str) -> Option<Group> {
                 if !zeros.is(&[Dtype::I8]) || zeros.elements() != found.scales.elements() {
                     return None;
                 }
-                found.offset = Offset::Zeros(found.parts.len());
+                found.offset = Offset::of_i8(found.parts.len());
                 found.parts.push(("weight_zero_point", zeros.at));
             }
         }
@@ -223,7 +223,7 @@ impl Found<'_> {
             "method": method,
             "type": type_of(&codec),
             "bits": match codec {
-                Codes::Stream { bits, .. } | Codes::Words { bits, .. } => bits,
+                Codes::Stream { bits, .. } | Codes::Signed { bits } | Codes::Words { bits, .. } => bits,
                 Codes::E2m1 => 4,
                 Codes::Elements(_) => 8,
             },
@@ -235,7 +235,7 @@ impl Found<'_> {
         };
         let (factor, offset, group_indices, rounding) = (self.factor, self.offset, self.group_indices, self.rounding);
         let scheme =
-            Grid { rows, columns, row_bytes, codes: codec, scales: grid, factor, offset, group_indices, rounding };
+            Grid { row_bytes, factor, offset, group_indices, rounding, ..Grid::new(rows, columns, codec, grid) };
         Group { name: name.to_owned(), dtype: self.dtype, shape, parts, scheme: Arc::new(scheme), described }
     }
 }

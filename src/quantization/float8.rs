@@ -77,6 +77,6 @@ pub(super) fn type_of(codes: &Codes) -> String {
         Codes::Elements(Dtype::F8_E4M3) => "e4m3".to_owned(),
         Codes::Elements(Dtype::F8_E5M2) => "e5m2".to_owned(),
         Codes::Elements(dtype) => dtype.name().to_owned(),
-        Codes::Stream { bits, .. } | Codes::Words { bits, .. } => format!("int{bits}"),
+        Codes::Stream { bits, .. } | Codes::Signed { bits } | Codes::Words { bits, .. } => format!("int{bits}"),
     }
 }

@@ -14,8 +14,10 @@ pub(super) struct Grid {
     pub(super) columns: u64,
     /// The size of a row of codes in bytes.
     pub(super) row_bytes: u64,
+    pub(super) starts: RowStarts,
     pub(super) codes: Codes,
     pub(super) scales: Scales,
+    pub(super) stack: Stack,
     /// What all scales are multiplied with.
     pub(super) factor: Factor,
     pub(super) offset: Offset,
@@ -35,6 +37,15 @@ pub(super) struct Scales {
     pub(super) columns: u64,
 }
 
+/// The scales of several matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stack {
+    /// Each matrix has its own, one after another.
+    Own,
+    /// All matrices have the same.
+    Shared,
+}
+
 /// What scales are multiplied with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Factor {
@@ -48,11 +59,18 @@ pub(super) enum Factor {
 }
 
 /// What is added to codes or values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Offset {
     None,
-    /// This component has an I8 for each scale, which is subtracted from the codes.
-    Zeros(usize),
+    /// This component has a code for each scale, whose value is subtracted from those of the codes.
+    Zeros {
+        part: usize,
+        codes: Codes,
+        rows: RowStarts,
+    },
+    /// This component has a float for each scale, of the dtype of the scales. Its product with the scale is subtracted
+    /// from that of the code.
+    FloatZeros(usize),
     /// This component has unsigned integers for each scale, which are subtracted from the codes. They are packed in
     /// words of 32 bits along the rows: one after another, or as many in a word as fit. `zero` is the code of 0.
     PackedZeros {
@@ -63,6 +81,15 @@ pub(super) enum Offset {
     },
     /// This component has a float for each scale, of the dtype of the scales, which is added to the product.
     Biases(usize),
+}
+
+/// Where rows of codes begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowStarts {
+    /// At whole bytes.
+    Bytes,
+    /// Where the row before ends.
+    Anywhere,
 }
 
 /// How integers are packed in words of 32 bits.
@@ -85,6 +112,13 @@ pub(super) enum Rounding {
     Steps(Dtype),
 }
 
+impl Offset {
+    /// An I8 for each scale, which is subtracted from the codes.
+    pub(super) fn of_i8(part: usize) -> Self {
+        Offset::Zeros { part, codes: Codes::Elements(Dtype::I8), rows: RowStarts::Bytes }
+    }
+}
+
 impl Scales {
     /// The number of rows of scales of a matrix.
     fn rows(&self) -> u64 {
@@ -97,17 +131,22 @@ impl Grid {
     pub(super) fn new(rows: u64, columns: u64, codes: Codes, scales: Scales) -> Self {
         let (row_bytes, group_indices) = (codes.row_bytes(columns), None);
         let (factor, offset, rounding) = (Factor::None, Offset::None, Rounding::None);
-        Grid { rows, columns, row_bytes, codes, scales, factor, offset, group_indices, rounding }
+        let (starts, stack) = (RowStarts::Bytes, Stack::Own);
+        Grid { rows, columns, row_bytes, starts, codes, scales, stack, factor, offset, group_indices, rounding }
     }
 
     /// The position of the scales of a row of codes in the rows of all scales.
     fn scale_row(&self, row: u64) -> u64 {
         let (matrix, row) = (row / self.rows.max(1), row % self.rows.max(1));
+        let matrix = if self.stack == Stack::Own { matrix } else { 0 };
         matrix.saturating_mul(self.scales.rows()).saturating_add(row / self.scales.block[0].max(1))
     }
 
     /// The rows of scales that these rows of codes need.
     fn scale_rows(&self, rows: &Range<u64>) -> Range<u64> {
+        if self.stack == Stack::Shared {
+            return 0..self.scales.rows();
+        }
         let last = rows.end.saturating_sub(1).max(rows.start);
         self.scale_row(rows.start)..self.scale_row(last).saturating_add(1)
     }
@@ -124,10 +163,10 @@ impl Grid {
     fn read_zeros(&self, rows: &Range<u64>, row: u64, parts: &[&[u8]], out: &mut [f32]) {
         let columns = out.len();
         match self.offset {
-            Offset::Zeros(part) => {
-                let at = (self.scale_row(row) - self.scale_row(rows.start)) as usize * columns;
-                let zeros = parts.get(part).and_then(|bytes| bytes.get(at..)).unwrap_or_default();
-                out.iter_mut().zip(zeros).for_each(|(x, zero)| *x = f32::from(*zero as i8));
+            Offset::Zeros { part, ref codes, rows: starts } => {
+                let (row, first) = (self.scale_row(row), self.scale_rows(rows).start);
+                let bytes = parts.get(part).copied().unwrap_or_default();
+                unpack_row(codes, starts, codes.row_bytes(columns as u64), first..row, bytes, out);
             }
             Offset::PackedZeros { part, bits, zero, packing } => {
                 let bytes = parts.get(part).copied().unwrap_or_default();
@@ -141,7 +180,7 @@ impl Grid {
                     *x = f32::from(code) - f32::from(zero);
                 }
             }
-            Offset::None | Offset::Biases(_) => {}
+            Offset::None | Offset::Biases(_) | Offset::FloatZeros(_) => {}
         }
     }
 }
@@ -167,7 +206,7 @@ impl Scheme for Grid {
         };
         let scale = scale_bytes(&self.scales.dtype).unwrap_or(1);
         let mut needs = vec![
-            Bytes::Range(rows.start.saturating_mul(row_bytes)..rows.end.saturating_mul(row_bytes)),
+            Bytes::Range(range_of_rows(&self.codes, self.starts, [self.columns, row_bytes], rows)),
             of_scales(scale),
         ];
         let mut set = |part: usize, bytes: Bytes| {
@@ -182,8 +221,11 @@ impl Scheme for Grid {
         }
         match self.offset {
             Offset::None => {}
-            Offset::Zeros(part) => set(part, of_scales(1)),
-            Offset::Biases(part) => set(part, of_scales(scale)),
+            Offset::Zeros { part, ref codes, rows: starts } => {
+                let (columns, row_bytes) = (self.scales.columns, codes.row_bytes(self.scales.columns));
+                set(part, Bytes::Range(range_of_rows(codes, starts, [columns, row_bytes], &scale_rows)));
+            }
+            Offset::Biases(part) | Offset::FloatZeros(part) => set(part, of_scales(scale)),
             Offset::PackedZeros { part, bits, packing, .. } => {
                 let words = Grid::zero_words(rows, bits, packing);
                 let row = self.scales.columns.saturating_mul(4);
@@ -198,7 +240,7 @@ impl Scheme for Grid {
 
     fn decode(&self, rows: &Range<u64>, parts: &[&[u8]], to: &Dtype, out: &mut [f32]) {
         let part = |at: usize| parts.get(at).copied().unwrap_or_default();
-        let row_bytes = self.row_bytes as usize;
+        let row_bytes = self.row_bytes;
         let (columns, groups) = (self.columns as usize, self.scales.columns as usize);
         let scale_size = scale_bytes(&self.scales.dtype).unwrap_or(1) as usize;
         let read_row = |of: usize, at: usize, floats: &mut [f32]| {
@@ -209,15 +251,15 @@ impl Scheme for Grid {
         let indices: Option<Vec<usize>> =
             self.group_indices.map(|at| words(part(at)).map(|group| group as usize).collect());
         let (mut scales, mut offsets) = (vec![0.0; groups], vec![0.0; groups]);
-        let first_scales = self.scale_row(rows.start);
+        let first_scales = self.scale_rows(rows).start;
         let mut last_scales = None;
         let after = if let Factor::After(factor) = self.factor { Some(factor) } else { None };
         let steps = match &self.rounding {
             Rounding::Steps(dtype) if dtype == to => Some(dtype),
             _ => None,
         };
-        for (at, (row, out)) in rows.clone().zip(out.chunks_exact_mut(columns.max(1))).enumerate() {
-            self.codes.unpack(part(0).get(at * row_bytes..).unwrap_or_default(), out);
+        for (row, out) in rows.clone().zip(out.chunks_exact_mut(columns.max(1))) {
+            unpack_row(&self.codes, self.starts, row_bytes, rows.start..row, part(0), out);
             let scale_row = (self.scale_row(row) - first_scales) as usize;
             if last_scales.replace(scale_row) != Some(scale_row) {
                 read_row(1, scale_row, &mut scales);
@@ -226,12 +268,12 @@ impl Scheme for Grid {
                     Factor::Over(divisor) => scale_by(&mut scales, |x| x / first_f32(part(divisor))),
                     Factor::None | Factor::After(_) => {}
                 }
-                if let Offset::Biases(biases) = self.offset {
-                    read_row(biases, scale_row, &mut offsets);
+                if let Offset::Biases(part) | Offset::FloatZeros(part) = self.offset {
+                    read_row(part, scale_row, &mut offsets);
                 }
             }
             self.read_zeros(rows, row, parts, &mut offsets);
-            let formula = Formula { offset: self.offset, after, steps };
+            let formula = Formula { offset: &self.offset, after, steps };
             match &indices {
                 Some(indices) => formula.apply_by_column(out, indices, &scales, &offsets),
                 None => {
@@ -248,13 +290,36 @@ impl Scheme for Grid {
     }
 }
 
+/// The bytes of rows of codes, with this many columns, and this many bytes if they begin at whole bytes.
+fn range_of_rows(codes: &Codes, starts: RowStarts, [columns, bytes]: [u64; 2], rows: &Range<u64>) -> Range<u64> {
+    let of = |size: u64| rows.start.saturating_mul(size)..rows.end.saturating_mul(size);
+    match starts {
+        RowStarts::Bytes => of(bytes),
+        RowStarts::Anywhere => codes.flat_range(&of(columns)),
+    }
+}
+
+/// Reads the row at the end of `rows`. The bytes are those from the start of these rows on.
+fn unpack_row(codes: &Codes, starts: RowStarts, row_bytes: u64, rows: Range<u64>, bytes: &[u8], out: &mut [f32]) {
+    let columns = out.len() as u64;
+    let at = range_of_rows(codes, starts, [columns, row_bytes], &rows);
+    match starts {
+        RowStarts::Bytes => codes.unpack(bytes.get((at.end - at.start) as usize..).unwrap_or_default(), out),
+        RowStarts::Anywhere => {
+            let start = rows.end * columns;
+            let first = codes.flat_range(&(start..start)).start;
+            codes.unpack_flat(start, bytes.get((first - at.start) as usize..).unwrap_or_default(), out);
+        }
+    }
+}
+
 fn scale_by(scales: &mut [f32], change: impl Fn(f32) -> f32) {
     scales.iter_mut().for_each(|x| *x = change(*x));
 }
 
 /// How the codes of a block become values.
 struct Formula<'a> {
-    offset: Offset,
+    offset: &'a Offset,
     after: Option<f32>,
     steps: Option<&'a Dtype>,
 }
@@ -273,8 +338,12 @@ impl Formula<'_> {
         match (self.offset, self.after, self.steps) {
             (Offset::None, None, _) => block.iter_mut().for_each(|x| *x *= scale),
             (Offset::None, Some(after), _) => block.iter_mut().for_each(|x| *x = *x * scale * after),
-            (Offset::Zeros(_) | Offset::PackedZeros { .. }, ..) => {
+            (Offset::Zeros { .. } | Offset::PackedZeros { .. }, ..) => {
                 block.iter_mut().for_each(|x| *x = (*x - offset) * scale);
+            }
+            (Offset::FloatZeros(_), ..) => {
+                let offset = offset * scale;
+                block.iter_mut().for_each(|x| *x = *x * scale - offset);
             }
             (Offset::Biases(_), _, None) => block.iter_mut().for_each(|x| *x = *x * scale + offset),
             (Offset::Biases(_), _, Some(dtype)) => {

@@ -3,7 +3,7 @@
 use super::config::ModelConfig;
 use super::found::Group;
 use super::stored::{Contents, Part, Position, Stored};
-use super::{bitsandbytes, compressed_tensors, float8, gpt_oss, gptq, hqq, mlx, quanto, torchao};
+use super::{bitsandbytes, compressed_tensors, float8, gpt_oss, gptq, hqq, mlx, onnx, quanto, torchao};
 use crate::dtype::MAX_DIMS;
 use crate::index::{Index, Tensor, Tensors};
 use std::collections::{HashMap, HashSet};
@@ -101,9 +101,7 @@ pub(crate) fn group(files: &[Index], config: Option<&ModelConfig>, contents: &Co
 /// The groups whose parts and names are their own.
 fn find_groups(stored: &Stored<'_>) -> Vec<Group> {
     let (mut groups, mut taken, mut names) = (Vec::new(), HashSet::new(), HashSet::new());
-    for name in stored.files.iter().flat_map(|index| index.tensors.names()) {
-        let detected = METHODS.iter().find_map(|(ending, detect)| detect(stored, name.strip_suffix(ending)?));
-        let Some(group) = detected else { continue };
+    for group in detect_groups(stored) {
         let has_free_name = match stored.position(&group.name) {
             Some(at) => group.parts.iter().any(|(_, part)| *part == at),
             None => true,
@@ -115,6 +113,17 @@ fn find_groups(stored: &Stored<'_>) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// The groups that the files state, or else those that their names suggest.
+fn detect_groups<'a>(stored: &'a Stored<'a>) -> Box<dyn Iterator<Item = Group> + 'a> {
+    if let Some(stated) = stored.files.iter().find_map(|index| index.quantized.as_deref()) {
+        return Box::new(stated.iter().filter_map(|stated| onnx::detect(stored, stated)));
+    }
+    let names = stored.files.iter().flat_map(|index| index.tensors.names());
+    Box::new(
+        names.filter_map(|name| METHODS.iter().find_map(|(ending, detect)| detect(stored, name.strip_suffix(ending)?))),
+    )
 }
 
 /// Whether sizes in bits can be computed of a tensor of this shape, also if a dimension is 0.

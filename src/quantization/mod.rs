@@ -1,4 +1,4 @@
-//! Quantized layouts whose codes, scales and zero points are tensors of their own in a SafeTensors file.
+//! Quantized layouts whose codes, scales and zero points are tensors of their own, in SafeTensors and ONNX.
 //!
 //! ```text
 //! Index (tensors of the file) ──▶ may_be_quantized ──▶ group ──▶ Index (one tensor for each group of parts)
@@ -7,7 +7,8 @@
 //!
 //! A file of each method ([`mlx`], [`gptq`], …) recognizes its parts by names, dtypes and shapes, and chooses how codes
 //! become floats: one of the schemes [`grid`], [`transposed`], [`blocks`] and [`row_blocks`]. If several fit,
-//! `config.json` decides; without it, such a tensor is listed, but its values cannot be computed.
+//! `config.json` decides; without it, such a tensor is listed, but its values cannot be computed. An ONNX file states
+//! itself which tensors are parts, and of what ([`onnx`]).
 //!
 //! Values are bit-identical to those of the package that defines the method; each file names it.
 
@@ -25,6 +26,7 @@ mod group;
 mod hqq;
 mod mlx;
 mod numbers;
+mod onnx;
 mod quanto;
 mod row_blocks;
 mod scale_grid;
@@ -53,11 +55,12 @@ pub(crate) fn may_be_quantized(index: &Index, other_names: Option<&mut dyn Itera
     let is_marked = |name: &str| MARKERS.iter().any(|marker| name.ends_with(marker));
     let has_codes = || (0..index.tensors.len()).any(|at| has_codes(index, at));
     let has_marked = || index.tensors.names().any(is_marked);
-    index.format == "safetensors"
-        && match other_names {
-            None => has_marked() && has_codes(),
-            Some(names) => has_marked() || has_codes() && names.filter(|name| is_marked(name)).count() > 0,
-        }
+    index.quantized.is_some()
+        || index.format == "safetensors"
+            && match other_names {
+                None => has_marked() && has_codes(),
+                Some(names) => has_marked() || has_codes() && names.filter(|name| is_marked(name)).count() > 0,
+            }
 }
 
 fn has_codes(index: &Index, at: usize) -> bool {

@@ -2,7 +2,7 @@
 
 use super::config::Stated;
 use crate::dtype::{Dtype, element_count};
-use crate::index::{Entry, Index};
+use crate::index::{Encoding, Entry, Index, Layout, Tensor};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -52,7 +52,14 @@ impl<'a> Stored<'a> {
     pub(super) fn at(&self, at: Position) -> Option<Part<'a>> {
         match self.files.get(at.0)?.tensors.entry(at.1)? {
             Entry::Raw(raw) => Some(Part { name: raw.name, dtype: raw.dtype, shape: raw.shape, range: raw.range, at }),
-            Entry::Other(_) => None,
+            Entry::Other(tensor) => match tensor.components.as_slice() {
+                // Such as one with a dtype whose elements have no whole bytes.
+                [data] if tensor.layout == Layout::Dense && data.encoding == Encoding::Raw => {
+                    let Tensor { name, dtype, shape, .. } = &**tensor;
+                    Some(Part { name, dtype, shape, range: data.range.clone(), at })
+                }
+                _ => None,
+            },
         }
     }
 

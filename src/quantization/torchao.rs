@@ -33,7 +33,7 @@ pub(super) fn detect(stored: &Stored<'_>, base: &str) -> Option<Group> {
     let offset = match get("_weight_zero_point") {
         Some(zeros) if zeros.is(&[Dtype::I8]) && zeros.elements() == scales.elements() => {
             parts.push(("_weight_zero_point", zeros.at));
-            Offset::Zeros(2)
+            Offset::of_i8(2)
         }
         Some(_) => return None,
         None => Offset::None,

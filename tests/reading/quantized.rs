@@ -23,8 +23,18 @@ fn cases() -> Vec<PathBuf> {
     let folders = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
     let mut cases: Vec<_> = folders.collect();
     cases.sort();
-    assert!(cases.len() >= 16, "{} cases in {}", cases.len(), folder.display());
+    assert!(cases.len() >= 18, "{} cases in {}", cases.len(), folder.display());
     cases
+}
+
+/// The cases whose parts are stored in SafeTensors.
+fn safetensors_cases() -> impl Iterator<Item = PathBuf> {
+    cases().into_iter().filter(|case| model_in(case).ends_with("model.safetensors"))
+}
+
+fn model_in(case: &Path) -> PathBuf {
+    let onnx = case.join("model.onnx");
+    if onnx.exists() { onnx } else { case.join("model.safetensors") }
 }
 
 type Reference = (String, bool, Dtype, Vec<u64>, Vec<u8>);
@@ -68,7 +78,7 @@ fn widened(dtype: &Dtype, bytes: &[u8]) -> Vec<u8> {
 fn values_are_those_of_the_packages() {
     let mut compared = 0;
     for case in cases() {
-        let model = Model::open(case.join("model.safetensors")).unwrap();
+        let model = Model::open(model_in(&case)).unwrap();
         let references = reference(&case);
         let has_own_f32 = |name: &str| references.iter().any(|(other, is_f32, ..)| other == name && *is_f32);
         for (name, is_f32, dtype, shape, expected) in &references {
@@ -92,13 +102,13 @@ fn values_are_those_of_the_packages() {
         }
     }
     println!("{compared} tensors compared");
-    assert!(compared > 260);
+    assert!(compared > 350);
 }
 
 #[test]
 fn rows_are_those_of_the_whole_tensor() {
     for case in cases() {
-        let model = Model::open(case.join("model.safetensors")).unwrap();
+        let model = Model::open(model_in(&case)).unwrap();
         for (name, ..) in reference(&case) {
             let request = || LoadRequest::new(&name).dtype(Dtype::F32);
             let whole = model.load(request()).unwrap();
@@ -117,7 +127,7 @@ fn rows_are_those_of_the_whole_tensor() {
 
 #[test]
 fn without_a_conversion_the_parts_come_as_they_are() {
-    for case in cases() {
+    for case in safetensors_cases() {
         let path = case.join("model.safetensors");
         let (model, raw) = (Model::open(&path).unwrap(), stored(&path));
         for (name, bytes) in &raw {
@@ -133,9 +143,26 @@ fn without_a_conversion_the_parts_come_as_they_are() {
 }
 
 #[test]
+fn initializers_of_onnx_can_be_loaded_by_their_own_names() {
+    let model = Model::open(corpus::root().join("quantized/onnx_dequantize/model.onnx")).unwrap();
+    let names: Vec<_> = model.tensors().iter().map(|tensor| tensor.name.clone()).collect();
+    assert!(
+        names.iter().any(|name| name == "int4.blocks.float16.zeros")
+            && !names.iter().any(|name| name.contains("_scale"))
+    );
+    let loaded = model.load("int4.blocks.float16.zeros").unwrap();
+    let roles: Vec<_> = loaded.components().map(|component| component.role().to_owned()).collect();
+    assert_eq!(roles, ["codes", "scales", "zero_points"]);
+    for (component, end) in loaded.components().zip(["_quantized", "_scale", "_zero_point"]) {
+        let part = model.load(format!("int4.blocks.float16.zeros{end}").as_str()).unwrap();
+        assert_eq!(*part.bytes().unwrap(), *component.bytes().unwrap(), "{end}");
+    }
+}
+
+#[test]
 fn a_conversion_to_floats_writes_these_values_and_any_other_the_parts() {
     let folder = tempfile::tempdir().unwrap();
-    for case in cases() {
+    for case in safetensors_cases() {
         let path = case.join("model.safetensors");
         let reader = Reader::open(&path).unwrap();
         let out = folder.path().join("floats.safetensors");
@@ -211,7 +238,8 @@ fn parts_in_different_files_are_one_tensor() {
 #[test]
 fn tensors_whose_parts_are_far_apart_stream_in_little_memory() {
     for case in cases() {
-        let files = ["model.safetensors", "config.json"].map(|name| (name.to_owned(), fs::read(case.join(name))));
+        let files = ["model.safetensors", "model.onnx", "model.onnx_data", "config.json"];
+        let files = files.map(|name| (name.to_owned(), fs::read(case.join(name))));
         let files: Vec<_> = files.into_iter().filter_map(|(name, file)| Some((name, file.ok()?.into()))).collect();
         for max_memory_bytes in [0, 4000, 1 << 30] {
             let source = MemorySource::new(files.clone()).unwrap();

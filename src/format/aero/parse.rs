@@ -51,6 +51,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings,
         other_shards,
         blocks: Vec::new(),
+        quantized: None,
     }))
 }
 

@@ -98,6 +98,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings,
         other_shards: HashMap::new(),
         blocks,
+        quantized: None,
     }))
 }
 

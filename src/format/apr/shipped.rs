@@ -69,6 +69,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     }))
 }
 

@@ -106,6 +106,7 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
         tensors: tensors.into(),
         other_shards: std::collections::HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
         warnings,
     })
 }

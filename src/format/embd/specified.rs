@@ -191,6 +191,7 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
         tensors: tensors.into(),
         other_shards: std::collections::HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
         warnings,
     })
 }

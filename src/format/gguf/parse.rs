@@ -50,6 +50,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings: head.warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     };
     Ok(match split {
         Some(split) => Parsed::Part(index, split),

@@ -55,5 +55,6 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings: refused.warnings(),
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     }))
 }

@@ -56,6 +56,7 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
         warnings: Vec::new(),
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     };
     Ok(Parsed::WithData(index, data))
 }

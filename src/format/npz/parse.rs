@@ -65,6 +65,7 @@ pub(crate) fn parse_archive(window: &Window, archive: Archive) -> Result<Parsed,
         warnings: notes.into_warnings(),
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     }))
 }
 

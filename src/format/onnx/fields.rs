@@ -25,13 +25,16 @@ pub(super) mod graph {
 
 /// Fields of NodeProto.
 pub(super) mod node {
+    pub(in super::super) const INPUT: u32 = 1;
     pub(in super::super) const OUTPUT: u32 = 2;
+    pub(in super::super) const OP_TYPE: u32 = 4;
     pub(in super::super) const ATTRIBUTE: u32 = 5;
 }
 
 /// Fields of AttributeProto.
 pub(super) mod attribute {
     pub(in super::super) const NAME: u32 = 1;
+    pub(in super::super) const INTEGER: u32 = 3;
     pub(in super::super) const TENSOR: u32 = 5;
     pub(in super::super) const GRAPH: u32 = 6;
     pub(in super::super) const TENSORS: u32 = 10;

@@ -10,9 +10,13 @@
 //! little-endian numbers; the fields for integers contain varints. Elements of 4 and 2 bits are packed into bytes.
 //! Texts and sparse initializers are not listed, which is a warning. Tensors in other attributes of nodes, such as the
 //! values of `Constant`, belong to the graph.
+//!
+//! Nodes with the operators `MatMulNBits` and `DequantizeLinear` say how initializers are quantized. Initializers of
+//! other types that such a node has as inputs stay what they are.
 
 mod detect;
 mod fields;
+mod operators;
 mod parse;
 mod paths;
 mod protobuf;

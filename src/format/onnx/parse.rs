@@ -1,17 +1,21 @@
 //! Collects the tensors of a model: those of its graph, of subgraphs, and of functions.
 
 use super::fields::{attribute, function, graph, model};
+use super::operators::QuantizedNode;
 use super::paths::{AttributePath, Attributes, check_path, function_prefix, training_prefix};
 use super::protobuf::{Field, Message, Value, name, text};
 use super::tensor::{STRING, TensorProto};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors, part_path};
+use crate::index::{
+    DataFile, Index, Metadata, Parsed, Part, StatedQuantization, Tensor, check_part_count, check_tensors, part_path,
+};
 use crate::values::budget::Budget;
 use crate::window::{Stop, Window};
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The name of the format in the registry.
 pub(super) const NAME: &str = "onnx";
@@ -24,8 +28,9 @@ const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     // Weights are between the descriptions of tensors: the parser stops at most of them.
-    let Model { mut tensors, data, warnings, metadata, ir_version, .. } =
-        window.resume(|| Model::new(window), |model| model.read(window))?;
+    let model = window.resume(|| Model::new(window), |model| model.read(window))?;
+    let quantized = model.stated_quantization();
+    let Model { mut tensors, data, warnings, metadata, ir_version, .. } = model;
     check_tensors(&mut tensors, window.file_length())?;
     let index = Index {
         format: NAME,
@@ -36,6 +41,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings: warnings.into_texts(ir_version),
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized,
     };
     Ok(if data.is_empty() { Parsed::File(index) } else { Parsed::WithData(index, data) })
 }
@@ -51,6 +57,8 @@ struct Model {
     data: Vec<DataFile>,
     /// The index in `data` of each location.
     data_of_location: HashMap<String, usize>,
+    /// The nodes that say how tensors are quantized, with the prefixes of their graphs.
+    quantized: Vec<(Rc<str>, QuantizedNode)>,
     warnings: Warnings,
 }
 
@@ -100,9 +108,9 @@ struct Warnings {
 impl Model {
     fn new(window: &Window) -> Result<Self, Stop> {
         let open = vec![Open { rest: 0..window.whole_length()?, of: Of::Model { training_count: 0 } }];
-        let (ir_version, metadata, tensors, data, data_of_location, warnings) = Default::default();
+        let (ir_version, metadata, tensors, data, data_of_location, quantized, warnings) = Default::default();
         let budget = Budget::of(window, 0);
-        Ok(Model { open, budget, ir_version, metadata, tensors, data, data_of_location, warnings })
+        Ok(Model { open, budget, ir_version, metadata, tensors, data, data_of_location, quantized, warnings })
     }
 
     /// Reads all messages. If bytes are missing, the next call goes on with the same field.
@@ -141,7 +149,7 @@ impl Model {
             Of::Attribute { path, depth, graph_count } => {
                 self.attribute_field(window, &field, (path, *depth), graph_count)?
             }
-            Of::Function { prefix } if field.number == function::NODE => node(window, &field, prefix, 0)?,
+            Of::Function { prefix } if field.number == function::NODE => self.node(window, &field, prefix, 0)?,
             Of::Training { number } => match training_prefix(*number, field.number) {
                 Some(prefix) => graph(&field, prefix, 0)?,
                 None => Next::Field,
@@ -171,7 +179,7 @@ impl Model {
 
     fn graph_field(&mut self, window: &Window, field: &Field, prefix: &Rc<str>, depth: usize) -> Result<Next, Stop> {
         match field.number {
-            graph::NODE => return node(window, field, prefix, depth),
+            graph::NODE => return self.node(window, field, prefix, depth),
             graph::INITIALIZER => self.read_initializer(window, field.bytes()?, prefix)?,
             graph::SPARSE_INITIALIZER => {
                 let values = sparse_values(window, field.bytes()?)?;
@@ -180,6 +188,34 @@ impl Model {
             _ => {}
         }
         Ok(Next::Field)
+    }
+
+    /// The node in a field.
+    fn node(&mut self, window: &Window, field: &Field, prefix: &Rc<str>, depth: usize) -> Result<Next, Stop> {
+        let rest = field.bytes()?;
+        let attributes = Attributes::of_node(window, rest.clone())?;
+        if let Some(node) = QuantizedNode::read(window, rest.clone())? {
+            self.budget.grow(rest.end - rest.start);
+            self.budget.text(node.name_bytes())?;
+            self.budget.value()?;
+            self.quantized.push((Rc::clone(prefix), node));
+        }
+        Ok(Next::Message(Open { rest, of: Of::Node { prefix: Rc::clone(prefix), attributes, depth } }))
+    }
+
+    /// How tensors are quantized, as the nodes say.
+    fn stated_quantization(&self) -> Option<Arc<[StatedQuantization]>> {
+        if self.quantized.is_empty() {
+            return None;
+        }
+        let listed = self.tensors.iter().chain(self.data.iter().flat_map(|data| &data.tensors));
+        let names: HashSet<&str> = listed.map(|tensor| tensor.name.as_str()).collect();
+        let stated = |(prefix, node): &(Rc<str>, QuantizedNode)| {
+            let stated = node.stated(prefix, |own| names.contains(own))?;
+            names.contains(stated.codes.as_str()).then_some(stated)
+        };
+        let stated: Vec<_> = self.quantized.iter().filter_map(stated).collect();
+        (!stated.is_empty()).then(|| stated.into())
     }
 
     fn attribute_field(
@@ -320,13 +356,6 @@ fn graph(field: &Field, prefix: String, depth: usize) -> Result<Next, Stop> {
     let rest = field.bytes()?;
     check_path(&prefix, depth).map_err(|e| e.at(rest.clone()))?;
     Ok(Next::Message(Open { rest, of: Of::Graph { prefix: prefix.into(), depth } }))
-}
-
-/// The node in a field.
-fn node(window: &Window, field: &Field, prefix: &Rc<str>, depth: usize) -> Result<Next, Stop> {
-    let rest = field.bytes()?;
-    let attributes = Attributes::of_node(window, rest.clone())?;
-    Ok(Next::Message(Open { rest, of: Of::Node { prefix: Rc::clone(prefix), attributes, depth } }))
 }
 
 /// The name of a SparseTensorProto, which is that of its values.

@@ -94,6 +94,7 @@ impl Listing {
             warnings: warnings.into_iter().flatten().collect(),
             other_shards: HashMap::new(),
             blocks: Vec::new(),
+            quantized: None,
         }))
     }
 }

@@ -56,6 +56,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings: Vec::new(),
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     }))
 }
 

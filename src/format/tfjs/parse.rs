@@ -47,6 +47,7 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
         warnings: model.texts.into_iter().map(Texts::into_warning).collect(),
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     };
     Ok(Parsed::WithData(index, model.data))
 }

@@ -70,6 +70,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),
+        quantized: None,
     }))
 }
 

@@ -1,0 +1,197 @@
+//! ONNX: initializers that the operators MatMulNBits and DequantizeLinear have as inputs.
+//!
+//! Source: `onnx/defs` of the Python package `onnx` 1.23 (DequantizeLinear 25) and the contributed operators of
+//! `onnxruntime` 1.32 (MatMulNBits). Values are rounded to the dtype of the scales, as ONNX Runtime computes them.
+
+use super::codes::Codes;
+use super::float8::is_float8;
+use super::found::{Ambiguous, Group, LOAD_PARTS, described};
+use super::grid::{Grid, Offset, Rounding, RowStarts, Scales, Stack};
+use super::stored::{Part, Stored};
+use crate::dtype::{Dtype, element_count};
+use crate::index::{Operator, StatedQuantization};
+use serde_json::json;
+use std::sync::Arc;
+
+/// The dtypes of scales.
+const SCALES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
+
+/// What tools append to the name of a tensor whose codes are stored.
+const ENDINGS: [&str; 7] = ["_Q2", "_Q4", "_Q8", "_quant", "_quantized", ".qweight", "_DQ"];
+
+/// The parts of a tensor.
+struct Inputs<'a> {
+    codes: Part<'a>,
+    scales: Part<'a>,
+    zeros: Option<Part<'a>>,
+    group_indices: Option<Part<'a>>,
+}
+
+/// Recognizes a tensor that a node has as input. `None` if a part is computed, or is not as the operator has it.
+pub(super) fn detect(stored: &Stored<'_>, stated: &StatedQuantization) -> Option<Group> {
+    let optional = |name: &Option<String>| match name {
+        Some(name) => stored.get(name).map(Some),
+        None => Some(None),
+    };
+    let inputs = Inputs {
+        codes: stored.get(&stated.codes)?,
+        scales: stored.get(&stated.scales).filter(|scales| scales.is(&SCALES))?,
+        zeros: optional(&stated.zeros)?,
+        group_indices: optional(&stated.group_indices)?,
+    };
+    let name = name_of(stored, &stated.codes);
+    match stated.operator {
+        Operator::MatMulNBits { rows, columns, bits, block } => matmul(name, &inputs, [rows, columns], bits, block),
+        Operator::DequantizeLinear { axis, block } => dequantize(name, &inputs, axis, block),
+    }
+}
+
+/// The name of the tensor: that of its codes, without what a tool appended if no other tensor has that name.
+fn name_of(stored: &Stored<'_>, codes: &str) -> String {
+    let base = ENDINGS.iter().find_map(|ending| codes.strip_suffix(ending)).filter(|base| !base.is_empty());
+    base.filter(|base| stored.position(base).is_none()).unwrap_or(codes).to_owned()
+}
+
+fn matmul(name: String, inputs: &Inputs<'_>, matrix: [u64; 2], bits: u64, block: u64) -> Option<Group> {
+    let Inputs { codes, scales, .. } = inputs;
+    let [rows, columns] = matrix;
+    if !matches!(bits, 2 | 4 | 8) || block == 0 || !codes.is(&[Dtype::U8]) {
+        return None;
+    }
+    let (bits_of_code, blocks) = (bits as u32, columns.div_ceil(block));
+    let row_bytes = blocks.checked_mul(block.checked_mul(bits)? / 8)?;
+    let count = rows.checked_mul(blocks)?;
+    if codes.elements() != rows.checked_mul(row_bytes)? || scales.elements() != count {
+        return None;
+    }
+    let unsigned = Codes::Stream { bits: bits_of_code, zero: 0 };
+    let mut parts = vec![("codes", codes.at), ("scales", scales.at)];
+    let mut codec = unsigned.clone();
+    let offset = match &inputs.zeros {
+        None => {
+            codec = Codes::Stream { bits: bits_of_code, zero: 1 << (bits_of_code - 1) };
+            Offset::None
+        }
+        Some(zeros) if zeros.dtype == scales.dtype && zeros.elements() == count => Offset::FloatZeros(parts.len()),
+        Some(zeros)
+            if zeros.is(&[Dtype::U8]) && zeros.elements() == rows.checked_mul(unsigned.row_bytes(blocks))? =>
+        {
+            Offset::Zeros { part: parts.len(), codes: unsigned, rows: RowStarts::Bytes }
+        }
+        Some(_) => return None,
+    };
+    parts.extend(inputs.zeros.iter().map(|zeros| ("zero_points", zeros.at)));
+    let mut group_indices = None;
+    if let Some(indices) = &inputs.group_indices {
+        if !indices.is(&[Dtype::I32]) || indices.elements() < columns {
+            return None;
+        }
+        group_indices = Some(parts.len());
+        parts.push(("g_idx", indices.at));
+    }
+    let described = described(json!({
+        "method": "onnx", "operator": "MatMulNBits", "bits": bits, "groupSize": block,
+        "symmetric": inputs.zeros.is_none(),
+    }));
+    let grid = Scales { dtype: scales.dtype.clone(), block: [1, block], count, columns: blocks };
+    let rounding = Rounding::End(scales.dtype.clone());
+    let scheme = Grid { row_bytes, offset, group_indices, rounding, ..Grid::new(rows, columns, codec, grid) };
+    let (dtype, shape) = (scales.dtype.clone(), vec![rows, columns]);
+    Some(Group { name, dtype, shape, parts, scheme: Arc::new(scheme), described })
+}
+
+fn dequantize(name: String, inputs: &Inputs<'_>, axis: i64, block: u64) -> Option<Group> {
+    let Inputs { codes, scales, zeros, .. } = inputs;
+    let (codec, bits) = codes_of(codes.dtype)?;
+    if zeros.as_ref().is_some_and(|zeros| zeros.dtype != codes.dtype || zeros.elements() != scales.elements()) {
+        return None;
+    }
+    let mut parts = vec![("codes", codes.at), ("scales", scales.at)];
+    parts.extend(zeros.iter().map(|zeros| ("zero_points", zeros.at)));
+    let axis = usize::try_from(if axis < 0 { axis + codes.shape.len() as i64 } else { axis }).ok()?;
+    let Some(Slices { rows, grid, stack }) = slices(codes, scales, axis, block)? else {
+        let what = "its scales are for blocks of none of the last two dimensions, which is not supported".to_owned();
+        return Some(Group::ambiguous(name, codes, parts, "onnx", Ambiguous { what, advice: LOAD_PARTS }));
+    };
+    let columns = codes.shape.last().copied().unwrap_or(1);
+    let offset = match zeros {
+        Some(_) if is_float8(codes.dtype) || codec == Codes::E2m1 => Offset::None, // the operator demands zeros
+        Some(_) => Offset::Zeros { part: 2, codes: codec.clone(), rows: RowStarts::Anywhere },
+        None => Offset::None,
+    };
+    let described = described(json!({
+        "method": "onnx", "operator": "DequantizeLinear", "bits": bits, "groupSize": (block > 0).then_some(block),
+        "axis": axis, "symmetric": offset == Offset::None,
+    }));
+    let rounding = Rounding::End(scales.dtype.clone());
+    let starts = RowStarts::Anywhere;
+    let scheme = Grid { starts, stack, offset, rounding, ..Grid::new(rows, columns, codec, grid) };
+    let (dtype, shape) = (scales.dtype.clone(), codes.shape.to_vec());
+    Some(Group { name, dtype, shape, parts, scheme: Arc::new(scheme), described })
+}
+
+/// How elements of a dtype are stored, and their size in bits.
+fn codes_of(dtype: &Dtype) -> Option<(Codes, u64)> {
+    Some(match dtype {
+        Dtype::U8 => (Codes::Stream { bits: 8, zero: 0 }, 8),
+        Dtype::I8 => (Codes::Elements(Dtype::I8), 8),
+        Dtype::F4 => (Codes::E2m1, 4),
+        Dtype::Other(name) => match &**name {
+            "UINT4" => (Codes::Stream { bits: 4, zero: 0 }, 4),
+            "INT4" => (Codes::Signed { bits: 4 }, 4),
+            "UINT2" => (Codes::Stream { bits: 2, zero: 0 }, 2),
+            "INT2" => (Codes::Signed { bits: 2 }, 2),
+            _ => return None,
+        },
+        dtype if is_float8(dtype) => (Codes::Elements(dtype.clone()), 8),
+        _ => return None,
+    })
+}
+
+/// The scales of a tensor as a stack of matrices with this many rows.
+struct Slices {
+    rows: u64,
+    grid: Scales,
+    stack: Stack,
+}
+
+/// What each scale is for. `None` if shapes do not match; `Some(None)` for what a [`Grid`] cannot have.
+fn slices(codes: &Part<'_>, scales: &Part<'_>, axis: usize, block: u64) -> Option<Option<Slices>> {
+    let (columns, leading) = codes.shape.split_last().map_or((1, [].as_slice()), |(columns, rest)| (*columns, rest));
+    let rows = element_count(leading).ok()?;
+    let of = |rows: u64, block: [u64; 2], count: u64, columns: u64| {
+        let grid = Scales { dtype: scales.dtype.clone(), block, count, columns };
+        Some(Some(Slices { rows, grid, stack: Stack::Own }))
+    };
+    if scales.elements() == 1 && scales.shape.len() <= 1 && block == 0 {
+        return of(rows, [rows.max(1), columns.max(1)], 1, 1);
+    }
+    let dim = *codes.shape.get(axis)?;
+    let is_last = axis + 1 == codes.shape.len();
+    if block == 0 {
+        if scales.shape != [dim] {
+            return None;
+        }
+        if is_last {
+            return of(rows, [rows.max(1), 1], columns, columns);
+        }
+        let inner = element_count(leading.get(axis + 1..)?).ok()?;
+        let slices = of(dim.checked_mul(inner)?, [inner.max(1), columns.max(1)], dim, 1)?;
+        return Some(slices.map(|slices| Slices { stack: Stack::Shared, ..slices }));
+    }
+    let is_divided = |(at, (own, of_scales)): (usize, (&u64, &u64))| {
+        if at == axis { own.div_ceil(block) == *of_scales } else { own == of_scales }
+    };
+    let dims = codes.shape.iter().zip(scales.shape);
+    if codes.shape.len() != scales.shape.len() || !dims.enumerate().all(is_divided) {
+        return None;
+    }
+    match codes.shape.len() - axis {
+        1 => {
+            let blocks = columns.div_ceil(block);
+            of(rows, [1, block], rows.checked_mul(blocks)?, blocks)
+        }
+        2 => of(dim, [block, 1], dim.div_ceil(block).checked_mul(columns)?, columns),
+        _ => Some(None),
+    }
+}

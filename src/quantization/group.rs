@@ -63,10 +63,11 @@ pub(crate) struct GroupedFile {
 /// The ranges of the small tensors whose contents [`group`] needs: their names, files and ranges.
 pub(crate) fn contents_to_read(files: &[Index]) -> Vec<(String, usize, Range<u64>)> {
     let stored = Stored { files, config: None, contents: &Contents::new() };
-    let is_wanted = |part: &Part<'_>| {
-        CONTENTS.iter().any(|ending| part.name.ends_with(ending)) && part.byte_length() <= MAX_CONTENT_BYTES
-    };
-    let parts = stored.positions().filter_map(|at| stored.at(at)).filter(is_wanted);
+    let is_named = |part: &Part<'_>| CONTENTS.iter().any(|ending| part.name.ends_with(ending));
+    let named = stored.positions().filter_map(|at| stored.at(at)).filter(is_named);
+    let zeros = stored.stated().unwrap_or_default().iter().filter_map(|stated| stated.zeros.as_deref());
+    let parts = named.chain(zeros.filter_map(|zeros| Some(stored.of_varints(zeros)?.0)));
+    let parts = parts.filter(|part| part.byte_length() <= MAX_CONTENT_BYTES);
     parts.map(|part| (part.name.to_owned(), part.at.0, part.range)).collect()
 }
 
@@ -117,7 +118,7 @@ fn find_groups(stored: &Stored<'_>) -> Vec<Group> {
 
 /// The groups that the files state, or else those that their names suggest.
 fn detect_groups<'a>(stored: &'a Stored<'a>) -> Box<dyn Iterator<Item = Group> + 'a> {
-    if let Some(stated) = stored.files.iter().find_map(|index| index.quantized.as_deref()) {
+    if let Some(stated) = stored.stated() {
         return Box::new(stated.iter().filter_map(|stated| onnx::detect(stored, stated)));
     }
     let names = stored.files.iter().flat_map(|index| index.tensors.names());

@@ -17,6 +17,7 @@ mod blocks;
 mod codes;
 mod compressed_tensors;
 mod config;
+mod constant;
 mod float8;
 mod found;
 mod gpt_oss;

@@ -4,12 +4,14 @@
 //! `onnxruntime` 1.32 (MatMulNBits). Values are rounded to the dtype of the scales, as ONNX Runtime computes them.
 
 use super::codes::Codes;
+use super::constant::WithConstant;
 use super::float8::is_float8;
 use super::found::{Ambiguous, Group, LOAD_PARTS, described};
 use super::grid::{Grid, Offset, Rounding, RowStarts, Scales, Stack};
 use super::stored::{Part, Stored};
+use crate::codec::varint::Varints;
 use crate::dtype::{Dtype, element_count};
-use crate::index::{Operator, StatedQuantization};
+use crate::index::{Component, Operator, Scheme, StatedQuantization};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -19,30 +21,66 @@ const SCALES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 /// What tools append to the name of a tensor whose codes are stored.
 const ENDINGS: [&str; 7] = ["_Q2", "_Q4", "_Q8", "_quant", "_quantized", ".qweight", "_DQ"];
 
+/// The smallest block of MatMulNBits.
+const MIN_BLOCK: u64 = 16;
+
 /// The parts of a tensor.
 struct Inputs<'a> {
     codes: Part<'a>,
     scales: Part<'a>,
     zeros: Option<Part<'a>>,
+    /// The decoded bytes of the zero points, if they are stored as varints.
+    decoded_zeros: Option<Vec<u8>>,
     group_indices: Option<Part<'a>>,
 }
 
 /// Recognizes a tensor that a node has as input. `None` if a part is computed, or is not as the operator has it.
 pub(super) fn detect(stored: &Stored<'_>, stated: &StatedQuantization) -> Option<Group> {
-    let optional = |name: &Option<String>| match name {
-        Some(name) => stored.get(name).map(Some),
-        None => Some(None),
+    let group_indices = match &stated.group_indices {
+        Some(name) => Some(stored.get(name)?),
+        None => None,
     };
+    let (mut zeros, mut decoded_zeros) = (None, None);
+    if let Some(name) = &stated.zeros {
+        zeros = match stored.of_varints(name) {
+            Some((zeros, data)) => {
+                decoded_zeros = Some(decoded(data, stored.content(name)?)?);
+                Some(zeros)
+            }
+            None => Some(stored.get(name)?),
+        };
+    }
     let inputs = Inputs {
         codes: stored.get(&stated.codes)?,
         scales: stored.get(&stated.scales).filter(|scales| scales.is(&SCALES))?,
-        zeros: optional(&stated.zeros)?,
-        group_indices: optional(&stated.group_indices)?,
+        zeros,
+        decoded_zeros,
+        group_indices,
     };
     let name = name_of(stored, &stated.codes);
     match stated.operator {
         Operator::MatMulNBits { rows, columns, bits, block } => matmul(name, &inputs, [rows, columns], bits, block),
         Operator::DequantizeLinear { axis, block } => dequantize(name, &inputs, axis, block),
+    }
+}
+
+/// The elements of a small component that is stored as varints.
+fn decoded(data: &Component, stored: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut emit = |bytes: &[u8]| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    };
+    let mut varints = Varints::of(data);
+    varints.push(stored, &mut emit).and_then(|()| varints.finish()).ok()?;
+    Some(out)
+}
+
+/// The scheme, with zero points that need not be read.
+fn with_zeros(scheme: Grid, decoded_zeros: Option<&Vec<u8>>) -> Arc<dyn Scheme> {
+    match decoded_zeros {
+        Some(zeros) => Arc::new(WithConstant { scheme, part: 2, bytes: zeros.clone() }),
+        None => Arc::new(scheme),
     }
 }
 
@@ -55,7 +93,7 @@ fn name_of(stored: &Stored<'_>, codes: &str) -> String {
 fn matmul(name: String, inputs: &Inputs<'_>, matrix: [u64; 2], bits: u64, block: u64) -> Option<Group> {
     let Inputs { codes, scales, .. } = inputs;
     let [rows, columns] = matrix;
-    if !matches!(bits, 2 | 4 | 8) || block == 0 || !codes.is(&[Dtype::U8]) {
+    if !matches!(bits, 2 | 4 | 8) || !block.is_power_of_two() || block < MIN_BLOCK || !codes.is(&[Dtype::U8]) {
         return None;
     }
     let (bits_of_code, blocks) = (bits as u32, columns.div_ceil(block));
@@ -97,7 +135,7 @@ fn matmul(name: String, inputs: &Inputs<'_>, matrix: [u64; 2], bits: u64, block:
     let rounding = Rounding::End(scales.dtype.clone());
     let scheme = Grid { row_bytes, offset, group_indices, rounding, ..Grid::new(rows, columns, codec, grid) };
     let (dtype, shape) = (scales.dtype.clone(), vec![rows, columns]);
-    Some(Group { name, dtype, shape, parts, scheme: Arc::new(scheme), described })
+    Some(Group { name, dtype, shape, parts, scheme: with_zeros(scheme, inputs.decoded_zeros.as_ref()), described })
 }
 
 fn dequantize(name: String, inputs: &Inputs<'_>, axis: i64, block: u64) -> Option<Group> {
@@ -127,7 +165,7 @@ fn dequantize(name: String, inputs: &Inputs<'_>, axis: i64, block: u64) -> Optio
     let starts = RowStarts::Anywhere;
     let scheme = Grid { starts, stack, offset, rounding, ..Grid::new(rows, columns, codec, grid) };
     let (dtype, shape) = (scales.dtype.clone(), codes.shape.to_vec());
-    Some(Group { name, dtype, shape, parts, scheme: Arc::new(scheme), described })
+    Some(Group { name, dtype, shape, parts, scheme: with_zeros(scheme, inputs.decoded_zeros.as_ref()), described })
 }
 
 /// How elements of a dtype are stored, and their size in bits.

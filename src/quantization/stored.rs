@@ -2,7 +2,7 @@
 
 use super::config::Stated;
 use crate::dtype::{Dtype, element_count};
-use crate::index::{Encoding, Entry, Index, Layout, Tensor};
+use crate::index::{Component, Encoding, Entry, Index, Layout, StatedQuantization, Tensor};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -61,6 +61,26 @@ impl<'a> Stored<'a> {
                 _ => None,
             },
         }
+    }
+
+    /// The tensor of that name, if its only component is stored as varints.
+    pub(super) fn of_varints(&self, name: &str) -> Option<(Part<'a>, &'a Component)> {
+        let at = self.position(name)?;
+        match self.files.get(at.0)?.tensors.entry(at.1)? {
+            Entry::Other(tensor) => match tensor.components.as_slice() {
+                [data] if data.encoding == Encoding::Varint => {
+                    let Tensor { name, dtype, shape, .. } = &**tensor;
+                    Some((Part { name, dtype, shape, range: data.range.clone(), at }, data))
+                }
+                _ => None,
+            },
+            Entry::Raw(_) => None,
+        }
+    }
+
+    /// What a file states about its quantized tensors.
+    pub(super) fn stated(&self) -> Option<&'a [StatedQuantization]> {
+        self.files.iter().find_map(|index| index.quantized.as_deref())
     }
 
     /// The bytes of a small tensor that [`super::contents_to_read`] listed.

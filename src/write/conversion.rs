@@ -88,6 +88,11 @@ fn target_tensors(
     Ok(wanted)
 }
 
+/// The tensors of the input as its files have them: the parts of a quantized tensor, instead of the tensor.
+pub(super) fn stored_tensors(input: &dyn Input) -> Result<Vec<Tensor>> {
+    in_dtypes(input, None, None)
+}
+
 /// The tensors of the input in the dtypes to write. A quantized tensor of several components that keeps its dtype is
 /// written as the tensors that its components are in the file.
 fn in_dtypes(input: &dyn Input, dtype: Option<&Dtype>, companion: Option<&dyn Companion>) -> Result<Vec<Tensor>> {

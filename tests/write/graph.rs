@@ -6,12 +6,12 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weightstream::Error;
-use weightstream::ErrorKind;
+use weightstream::blocking::Model;
 use weightstream::internals::dtype::{Dtype, element_count};
 use weightstream::internals::index::Tensor;
 use weightstream::internals::native::Reader;
 use weightstream::internals::write::ConvertOptions;
+use weightstream::{Error, ErrorKind, LoadRequest};
 
 /// The dtype, shape and digest of each tensor.
 type Contents = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
@@ -92,6 +92,23 @@ fn graphs_refer_to_the_weights_of_every_format_as_one_safetensors_file() {
             let graph = folder.path("out/model.onnx");
             assert_eq!(contents(&Reader::open(&graph).unwrap()), before, "{model} to {}", format.name);
         }
+    }
+}
+
+#[test]
+fn graphs_keep_the_parts_of_quantized_tensors() {
+    for (model, dtype) in [("onnx_dequantize", None), ("onnx_matmul", None), ("onnx_dequantize", Some(Dtype::F16))] {
+        let model = format!("../quantized/{model}/model.onnx");
+        let options = ConvertOptions::default();
+        let (folder, _) = split(&model, &dtype.map_or(options.clone(), |dtype| options.dtype(dtype))).unwrap();
+        let values = |path: PathBuf| {
+            let model = Model::open(path).unwrap();
+            let load =
+                |name: &str| model.load(LoadRequest::new(name).dtype(Dtype::F32)).unwrap().bytes().unwrap().to_vec();
+            let tensors = model.tensors().iter().map(|tensor| (tensor.name.clone(), load(&tensor.name)));
+            tensors.collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(values(folder.path("out/model.onnx")), values(fixture(&model)), "{model}");
     }
 }
 

@@ -4,7 +4,7 @@
 //! presents weights of any format. Initializers of less than [`MIN_BYTES`] stay in the graph.
 
 use super::companion::Companion;
-use super::conversion::in_dtype;
+use super::conversion::{in_dtype, stored_tensors};
 use super::files::convert_to;
 use super::source::Source;
 use super::{ConvertOptions, Converted, Extent, Input, cast};
@@ -23,6 +23,7 @@ use crate::progress::Progress;
 use crate::window::{Stop, Window};
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -99,7 +100,7 @@ struct Weights<'a> {
     metadata: ModelMetadata,
     /// As they are written, except casts. The largest elements come first, so that all are aligned.
     tensors: Vec<Tensor>,
-    sources: HashMap<&'a str, &'a Tensor>,
+    sources: HashMap<String, Tensor>,
 }
 
 impl<'a> Weights<'a> {
@@ -108,14 +109,17 @@ impl<'a> Weights<'a> {
         let source = Source::unchanged(input);
         let settings = options.settings(format, writer, input, &source)?;
         let target = (writer.new)(&settings, &mut Losses::new(options.allow_loss))?;
-        let large = || input.tensors().iter().filter(|tensor| tensor.byte_length() >= Some(MIN_BYTES));
-        let mut tensors = large().map(|tensor| storable(tensor, &*target, options)).collect::<Result<Vec<_>>>()?;
+        // The graph has the parts of quantized tensors.
+        let mut large = stored_tensors(input)?;
+        large.retain(|tensor| tensor.byte_length() >= Some(MIN_BYTES));
+        let stored = large.iter().map(|tensor| storable(tensor, &*target, options));
+        let mut tensors = stored.collect::<Result<Vec<_>>>()?;
         tensors.sort_by_key(|tensor| Reverse(tensor.dtype.array_kind().element_bytes()));
         // A SafeTensors file is what the graph refers to, and has no metadata.
         let ModelMetadata { format: source, version, metadata } = input.metadata();
         let metadata = if format.name == "safetensors" { Metadata::new() } else { metadata.clone() };
         let metadata = ModelMetadata::new(source, version.clone(), metadata);
-        let sources = large().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        let sources = large.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
         Ok(Weights { input, metadata, tensors, sources })
     }
 }
@@ -147,7 +151,7 @@ impl Input for Weights<'_> {
     }
 
     fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let source = self.sources.get(tensor.name.as_str()).copied().unwrap_or(tensor);
+        let source = self.sources.get(tensor.name.as_str()).unwrap_or(tensor);
         self.input.read_pieces(source, role, emit)
     }
 
@@ -195,9 +199,9 @@ impl Graph<'_> {
             let cast = cast.map(|data_type| (data_type, format!(":{}", tensor.dtype)));
             places.insert(tensor.name.clone(), InitializerStorage::External { location: LOCATION, bytes, cast });
         }
-        for tensor in self.input.tensors().iter().filter(|tensor| tensor.shard > 0) {
-            if !places.contains_key(&tensor.name) {
-                places.insert(tensor.name.clone(), InitializerStorage::Inline(read(self.input, tensor)?));
+        for tensor in stored_tensors(self.input)?.into_iter().filter(|tensor| tensor.shard > 0) {
+            if let Entry::Vacant(place) = places.entry(tensor.name.clone()) {
+                place.insert(InitializerStorage::Inline(read(self.input, &tensor)?));
             }
         }
         Ok(places)

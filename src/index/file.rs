@@ -2,7 +2,6 @@
 
 use super::{Blocks, LongArray, Metadata, StatedQuantization, Tensors};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The content of one file: metadata and tensors.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +25,8 @@ pub struct Index {
     /// The positions of the blocks of compressed components, by the offset of the component, if the file states them.
     /// They are a hint, which may be wrong.
     pub(crate) blocks: Vec<(u64, Blocks)>,
-    /// The quantized tensors that the file describes itself. The other files that it names have the same list.
-    pub(crate) quantized: Option<Arc<[StatedQuantization]>>,
+    /// How the file describes its quantized tensors, if it does. The other files that it names have the same.
+    pub(crate) quantized: Option<StatedQuantization>,
 }
 
 impl Index {

@@ -59,7 +59,7 @@ pub use quantized::Quantized;
 pub(crate) use quantized::{Bytes, PartTensor, Scheme};
 #[cfg(npm)]
 pub(crate) use raw_tensors::RawTensor;
-pub(crate) use stated::{Operator, StatedQuantization};
+pub(crate) use stated::{Operator, QuantizedNode, StatedQuantization};
 #[doc(hidden)]
 pub use stored_end::StoredEnd;
 pub use tensor::{Layout, Tensor};

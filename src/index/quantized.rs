@@ -84,11 +84,13 @@ impl Tensor {
     #[cfg(writes)]
     pub(crate) fn stored_parts(&self) -> Vec<Tensor> {
         let Some(quantized) = self.quantized() else { return vec![self.clone()] };
+        // The attribute of a single part states its scales. Several parts have them.
+        let attributes = || if quantized.parts.len() == 1 { self.attributes.clone() } else { super::Metadata::new() };
         let dense = |(part, component): (&PartTensor, &Component)| {
             let data = Component { role: super::DATA.into(), ..component.clone() };
             let shard = part.shard;
             let part = Tensor::dense(part.name.clone(), data.dtype.clone(), part.shape.clone(), data);
-            Tensor { shard, ..part }
+            Tensor { shard, attributes: attributes(), ..part }
         };
         quantized.parts.iter().zip(&self.components).map(dense).collect()
     }

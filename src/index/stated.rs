@@ -1,8 +1,19 @@
 //! Quantized tensors that a file describes itself, so that no names need to be interpreted.
 
+use std::sync::Arc;
+
+/// How a file describes its quantized tensors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StatedQuantization {
+    /// By the nodes of its graph.
+    Nodes(Arc<[QuantizedNode]>),
+    /// By the attribute `quantization` of each tensor.
+    Attributes,
+}
+
 /// A quantized tensor whose parts are tensors of the file, as a node of an ONNX graph uses them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StatedQuantization {
+pub(crate) struct QuantizedNode {
     pub(crate) operator: Operator,
     /// The names of the parts.
     pub(crate) codes: String,

@@ -25,6 +25,24 @@ pub(super) enum Codes {
 }
 
 impl Codes {
+    /// How elements of a dtype are stored, and their size in bits.
+    pub(super) fn of(dtype: &Dtype) -> Option<(Self, u64)> {
+        Some(match dtype {
+            Dtype::U8 => (Codes::Stream { bits: 8, zero: 0 }, 8),
+            Dtype::I8 => (Codes::Elements(Dtype::I8), 8),
+            Dtype::F4 => (Codes::E2m1, 4),
+            Dtype::Other(name) => match &**name {
+                "UINT4" => (Codes::Stream { bits: 4, zero: 0 }, 4),
+                "INT4" => (Codes::Signed { bits: 4 }, 4),
+                "UINT2" => (Codes::Stream { bits: 2, zero: 0 }, 2),
+                "INT2" => (Codes::Signed { bits: 2 }, 2),
+                _ => return None,
+            },
+            Dtype::F8_E4M3 | Dtype::F8_E5M2 => (Codes::Elements(dtype.clone()), 8),
+            _ => return None,
+        })
+    }
+
     /// The size of a row in bytes.
     pub(super) fn row_bytes(&self, columns: u64) -> u64 {
         match self {

@@ -3,9 +3,9 @@
 use super::config::ModelConfig;
 use super::found::Group;
 use super::stored::{Contents, Part, Position, Stored};
-use super::{bitsandbytes, compressed_tensors, float8, gpt_oss, gptq, hqq, mlx, onnx, quanto, torchao};
+use super::{affine, bitsandbytes, compressed_tensors, float8, gpt_oss, gptq, hqq, mlx, onnx, quanto, torchao};
 use crate::dtype::MAX_DIMS;
-use crate::index::{Index, Tensor, Tensors};
+use crate::index::{Index, StatedQuantization, Tensor, Tensors};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,7 +65,11 @@ pub(crate) fn contents_to_read(files: &[Index]) -> Vec<(String, usize, Range<u64
     let stored = Stored { files, config: None, contents: &Contents::new() };
     let is_named = |part: &Part<'_>| CONTENTS.iter().any(|ending| part.name.ends_with(ending));
     let named = stored.positions().filter_map(|at| stored.at(at)).filter(is_named);
-    let zeros = stored.stated().unwrap_or_default().iter().filter_map(|stated| stated.zeros.as_deref());
+    let nodes = match stored.stated() {
+        Some(StatedQuantization::Nodes(nodes)) => &**nodes,
+        _ => &[],
+    };
+    let zeros = nodes.iter().filter_map(|node| node.zeros.as_deref());
     let parts = named.chain(zeros.filter_map(|zeros| Some(stored.of_varints(zeros)?.0)));
     let parts = parts.filter(|part| part.byte_length() <= MAX_CONTENT_BYTES);
     parts.map(|part| (part.name.to_owned(), part.at.0, part.range)).collect()
@@ -118,13 +122,18 @@ fn find_groups(stored: &Stored<'_>) -> Vec<Group> {
 
 /// The groups that the files state, or else those that their names suggest.
 fn detect_groups<'a>(stored: &'a Stored<'a>) -> Box<dyn Iterator<Item = Group> + 'a> {
-    if let Some(stated) = stored.stated() {
-        return Box::new(stated.iter().filter_map(|stated| onnx::detect(stored, stated)));
+    match stored.stated() {
+        Some(StatedQuantization::Nodes(nodes)) => Box::new(nodes.iter().filter_map(|node| onnx::detect(stored, node))),
+        Some(StatedQuantization::Attributes) => {
+            Box::new(stored.positions().filter_map(|at| affine::detect(stored.other(at)?, at)))
+        }
+        None => {
+            let names = stored.files.iter().flat_map(|index| index.tensors.names());
+            Box::new(names.filter_map(|name| {
+                METHODS.iter().find_map(|(ending, detect)| detect(stored, name.strip_suffix(ending)?))
+            }))
+        }
     }
-    let names = stored.files.iter().flat_map(|index| index.tensors.names());
-    Box::new(
-        names.filter_map(|name| METHODS.iter().find_map(|(ending, detect)| detect(stored, name.strip_suffix(ending)?))),
-    )
 }
 
 /// Whether sizes in bits can be computed of a tensor of this shape, also if a dimension is 0.

@@ -1,4 +1,5 @@
-//! Quantized layouts whose codes, scales and zero points are tensors of their own, in SafeTensors and ONNX.
+//! Quantized layouts: codes that become floats by scales and zero points. In SafeTensors and ONNX, these are tensors of
+//! their own; TensorFlow.js and TensorFlow Lite state them beside the tensor.
 //!
 //! ```text
 //! Index (tensors of the file) ──▶ may_be_quantized ──▶ group ──▶ Index (one tensor for each group of parts)
@@ -8,16 +9,17 @@
 //! A file of each method ([`mlx`], [`gptq`], …) recognizes its parts by names, dtypes and shapes, and chooses how codes
 //! become floats: one of the schemes [`grid`], [`transposed`], [`blocks`] and [`row_blocks`]. If several fit,
 //! `config.json` decides; without it, such a tensor is listed, but its values cannot be computed. An ONNX file states
-//! itself which tensors are parts, and of what ([`onnx`]).
+//! itself which tensors are parts, and of what ([`onnx`]), and tensors of the last two have an attribute ([`affine`]).
 //!
 //! Values are bit-identical to those of the package that defines the method; each file names it.
 
+mod affine;
 mod bitsandbytes;
 mod blocks;
 mod codes;
 mod compressed_tensors;
 mod config;
-mod constant;
+mod constants;
 mod float8;
 mod found;
 mod gpt_oss;
@@ -31,6 +33,7 @@ mod onnx;
 mod quanto;
 mod row_blocks;
 mod scale_grid;
+mod slices;
 mod stored;
 #[cfg(all(test, native))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]

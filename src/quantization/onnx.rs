@@ -4,14 +4,15 @@
 //! `onnxruntime` 1.32 (MatMulNBits). Values are rounded to the dtype of the scales, as ONNX Runtime computes them.
 
 use super::codes::Codes;
-use super::constant::WithConstant;
+use super::constants::WithConstants;
 use super::float8::is_float8;
 use super::found::{Ambiguous, Group, LOAD_PARTS, described};
-use super::grid::{Grid, Offset, Rounding, RowStarts, Scales, Stack};
+use super::grid::{Grid, Offset, Rounding, RowStarts, Scales};
+use super::slices::Slices;
 use super::stored::{Part, Stored};
 use crate::codec::varint::Varints;
 use crate::dtype::{Dtype, element_count};
-use crate::index::{Component, Operator, Scheme, StatedQuantization};
+use crate::index::{Component, Operator, QuantizedNode, Scheme};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ struct Inputs<'a> {
 }
 
 /// Recognizes a tensor that a node has as input. `None` if a part is computed, or is not as the operator has it.
-pub(super) fn detect(stored: &Stored<'_>, stated: &StatedQuantization) -> Option<Group> {
+pub(super) fn detect(stored: &Stored<'_>, stated: &QuantizedNode) -> Option<Group> {
     let group_indices = match &stated.group_indices {
         Some(name) => Some(stored.get(name)?),
         None => None,
@@ -79,7 +80,7 @@ fn decoded(data: &Component, stored: &[u8]) -> Option<Vec<u8>> {
 /// The scheme, with zero points that need not be read.
 fn with_zeros(scheme: Grid, decoded_zeros: Option<&Vec<u8>>) -> Arc<dyn Scheme> {
     match decoded_zeros {
-        Some(zeros) => Arc::new(WithConstant { scheme, part: 2, bytes: zeros.clone() }),
+        Some(zeros) => Arc::new(WithConstants { scheme, stored: 3, known: vec![(2, zeros.clone())] }),
         None => Arc::new(scheme),
     }
 }
@@ -140,14 +141,14 @@ fn matmul(name: String, inputs: &Inputs<'_>, matrix: [u64; 2], bits: u64, block:
 
 fn dequantize(name: String, inputs: &Inputs<'_>, axis: i64, block: u64) -> Option<Group> {
     let Inputs { codes, scales, zeros, .. } = inputs;
-    let (codec, bits) = codes_of(codes.dtype)?;
+    let (codec, bits) = Codes::of(codes.dtype)?;
     if zeros.as_ref().is_some_and(|zeros| zeros.dtype != codes.dtype || zeros.elements() != scales.elements()) {
         return None;
     }
     let mut parts = vec![("codes", codes.at), ("scales", scales.at)];
     parts.extend(zeros.iter().map(|zeros| ("zero_points", zeros.at)));
     let axis = usize::try_from(if axis < 0 { axis + codes.shape.len() as i64 } else { axis }).ok()?;
-    let Some(Slices { rows, grid, stack }) = slices(codes, scales, axis, block)? else {
+    let Some(Slices { rows, grid, stack }) = Slices::of([codes.shape, scales.shape], scales.dtype, axis, block)? else {
         let what = "its scales are for blocks of none of the last two dimensions, which is not supported".to_owned();
         return Some(Group::ambiguous(name, codes, parts, "onnx", Ambiguous { what, advice: LOAD_PARTS }));
     };
@@ -166,70 +167,4 @@ fn dequantize(name: String, inputs: &Inputs<'_>, axis: i64, block: u64) -> Optio
     let scheme = Grid { starts, stack, offset, rounding, ..Grid::new(rows, columns, codec, grid) };
     let (dtype, shape) = (scales.dtype.clone(), codes.shape.to_vec());
     Some(Group { name, dtype, shape, parts, scheme: with_zeros(scheme, inputs.decoded_zeros.as_ref()), described })
-}
-
-/// How elements of a dtype are stored, and their size in bits.
-fn codes_of(dtype: &Dtype) -> Option<(Codes, u64)> {
-    Some(match dtype {
-        Dtype::U8 => (Codes::Stream { bits: 8, zero: 0 }, 8),
-        Dtype::I8 => (Codes::Elements(Dtype::I8), 8),
-        Dtype::F4 => (Codes::E2m1, 4),
-        Dtype::Other(name) => match &**name {
-            "UINT4" => (Codes::Stream { bits: 4, zero: 0 }, 4),
-            "INT4" => (Codes::Signed { bits: 4 }, 4),
-            "UINT2" => (Codes::Stream { bits: 2, zero: 0 }, 2),
-            "INT2" => (Codes::Signed { bits: 2 }, 2),
-            _ => return None,
-        },
-        dtype if is_float8(dtype) => (Codes::Elements(dtype.clone()), 8),
-        _ => return None,
-    })
-}
-
-/// The scales of a tensor as a stack of matrices with this many rows.
-struct Slices {
-    rows: u64,
-    grid: Scales,
-    stack: Stack,
-}
-
-/// What each scale is for. `None` if shapes do not match; `Some(None)` for what a [`Grid`] cannot have.
-fn slices(codes: &Part<'_>, scales: &Part<'_>, axis: usize, block: u64) -> Option<Option<Slices>> {
-    let (columns, leading) = codes.shape.split_last().map_or((1, [].as_slice()), |(columns, rest)| (*columns, rest));
-    let rows = element_count(leading).ok()?;
-    let of = |rows: u64, block: [u64; 2], count: u64, columns: u64| {
-        let grid = Scales { dtype: scales.dtype.clone(), block, count, columns };
-        Some(Some(Slices { rows, grid, stack: Stack::Own }))
-    };
-    if scales.elements() == 1 && scales.shape.len() <= 1 && block == 0 {
-        return of(rows, [rows.max(1), columns.max(1)], 1, 1);
-    }
-    let dim = *codes.shape.get(axis)?;
-    let is_last = axis + 1 == codes.shape.len();
-    if block == 0 {
-        if scales.shape != [dim] {
-            return None;
-        }
-        if is_last {
-            return of(rows, [rows.max(1), 1], columns, columns);
-        }
-        let inner = element_count(leading.get(axis + 1..)?).ok()?;
-        let slices = of(dim.checked_mul(inner)?, [inner.max(1), columns.max(1)], dim, 1)?;
-        return Some(slices.map(|slices| Slices { stack: Stack::Shared, ..slices }));
-    }
-    let is_divided = |(at, (own, of_scales)): (usize, (&u64, &u64))| {
-        if at == axis { own.div_ceil(block) == *of_scales } else { own == of_scales }
-    };
-    let dims = codes.shape.iter().zip(scales.shape);
-    if codes.shape.len() != scales.shape.len() || !dims.enumerate().all(is_divided) {
-        return None;
-    }
-    match codes.shape.len() - axis {
-        1 => {
-            let blocks = columns.div_ceil(block);
-            of(rows, [1, block], rows.checked_mul(blocks)?, blocks)
-        }
-        2 => of(dim, [block, 1], dim.div_ceil(block).checked_mul(columns)?, columns),
-        _ => Some(None),
-    }
 }

@@ -66,21 +66,26 @@ impl<'a> Stored<'a> {
     /// The tensor of that name, if its only component is stored as varints.
     pub(super) fn of_varints(&self, name: &str) -> Option<(Part<'a>, &'a Component)> {
         let at = self.position(name)?;
-        match self.files.get(at.0)?.tensors.entry(at.1)? {
-            Entry::Other(tensor) => match tensor.components.as_slice() {
-                [data] if data.encoding == Encoding::Varint => {
-                    let Tensor { name, dtype, shape, .. } = &**tensor;
-                    Some((Part { name, dtype, shape, range: data.range.clone(), at }, data))
-                }
-                _ => None,
-            },
-            Entry::Raw(_) => None,
+        let Tensor { name, dtype, shape, components, .. } = self.other(at)?;
+        match components.as_slice() {
+            [data] if data.encoding == Encoding::Varint => {
+                Some((Part { name, dtype, shape, range: data.range.clone(), at }, data))
+            }
+            _ => None,
         }
     }
 
-    /// What a file states about its quantized tensors.
-    pub(super) fn stated(&self) -> Option<&'a [StatedQuantization]> {
-        self.files.iter().find_map(|index| index.quantized.as_deref())
+    /// How the files describe their quantized tensors, if they do.
+    pub(super) fn stated(&self) -> Option<&'a StatedQuantization> {
+        self.files.iter().find_map(|index| index.quantized.as_ref())
+    }
+
+    /// The tensor at a position, if it has attributes or is not raw.
+    pub(super) fn other(&self, at: Position) -> Option<&'a Tensor> {
+        match self.files.get(at.0)?.tensors.entry(at.1)? {
+            Entry::Other(tensor) => Some(tensor),
+            Entry::Raw(_) => None,
+        }
     }
 
     /// The bytes of a small tensor that [`super::contents_to_read`] listed.

@@ -2,7 +2,7 @@
 
 use super::fields::{attribute, node};
 use super::protobuf::{Message, name};
-use crate::index::{Operator, StatedQuantization};
+use crate::index::{Operator, QuantizedNode};
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use std::ops::Range;
 const MAX_INPUTS: usize = 5;
 
 /// A node with such an operator. Its inputs are names in its graph.
-pub(super) struct QuantizedNode {
+pub(super) struct NodeInputs {
     operator: Operator,
     inputs: Vec<String>,
 }
 
-impl QuantizedNode {
+impl NodeInputs {
     /// Reads a node; `None` for one with another operator.
     pub(super) fn read(window: &Window, range: Range<u64>) -> Result<Option<Self>, Stop> {
         let (mut operator, mut inputs, mut attributes) = (None, Vec::new(), Integers::default());
@@ -50,7 +50,7 @@ impl QuantizedNode {
                 block: attributes.size("block_size", 0),
             },
         };
-        Ok(Some(QuantizedNode { operator, inputs }))
+        Ok(Some(NodeInputs { operator, inputs }))
     }
 
     /// The length of the names, which the budget of the index covers.
@@ -60,7 +60,7 @@ impl QuantizedNode {
 
     /// What the node says, if its graph has the prefix: an initializer is `own` to it if `is_own` returns so, otherwise
     /// it is one of the main graph, which graphs of branches use as well.
-    pub(super) fn stated(&self, prefix: &str, is_own: impl Fn(&str) -> bool) -> Option<StatedQuantization> {
+    pub(super) fn stated(&self, prefix: &str, is_own: impl Fn(&str) -> bool) -> Option<QuantizedNode> {
         let place = |at: usize| {
             let input = self.inputs.get(at).filter(|input| !input.is_empty())?;
             let own = format!("{prefix}{input}");
@@ -70,7 +70,7 @@ impl QuantizedNode {
             Operator::MatMulNBits { .. } => [place(1), place(2), place(3), place(4)],
             Operator::DequantizeLinear { .. } => [place(0), place(1), place(2), None],
         };
-        Some(StatedQuantization { operator: self.operator, codes: codes?, scales: scales?, zeros, group_indices })
+        Some(QuantizedNode { operator: self.operator, codes: codes?, scales: scales?, zeros, group_indices })
     }
 }
 

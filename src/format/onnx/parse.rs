@@ -1,7 +1,7 @@
 //! Collects the tensors of a model: those of its graph, of subgraphs, and of functions.
 
 use super::fields::{attribute, function, graph, model};
-use super::operators::QuantizedNode;
+use super::operators::NodeInputs;
 use super::paths::{AttributePath, Attributes, check_path, function_prefix, training_prefix};
 use super::protobuf::{Field, Message, Value, name, text};
 use super::tensor::{STRING, TensorProto};
@@ -15,7 +15,6 @@ use serde_json::Value as Json;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// The name of the format in the registry.
 pub(super) const NAME: &str = "onnx";
@@ -58,7 +57,7 @@ struct Model {
     /// The index in `data` of each location.
     data_of_location: HashMap<String, usize>,
     /// The nodes that say how tensors are quantized, with the prefixes of their graphs.
-    quantized: Vec<(Rc<str>, QuantizedNode)>,
+    quantized: Vec<(Rc<str>, NodeInputs)>,
     warnings: Warnings,
 }
 
@@ -194,7 +193,7 @@ impl Model {
     fn node(&mut self, window: &Window, field: &Field, prefix: &Rc<str>, depth: usize) -> Result<Next, Stop> {
         let rest = field.bytes()?;
         let attributes = Attributes::of_node(window, rest.clone())?;
-        if let Some(node) = QuantizedNode::read(window, rest.clone())? {
+        if let Some(node) = NodeInputs::read(window, rest.clone())? {
             self.budget.grow(rest.end - rest.start);
             self.budget.text(node.name_bytes())?;
             self.budget.value()?;
@@ -204,18 +203,18 @@ impl Model {
     }
 
     /// How tensors are quantized, as the nodes say.
-    fn stated_quantization(&self) -> Option<Arc<[StatedQuantization]>> {
+    fn stated_quantization(&self) -> Option<StatedQuantization> {
         if self.quantized.is_empty() {
             return None;
         }
         let listed = self.tensors.iter().chain(self.data.iter().flat_map(|data| &data.tensors));
         let names: HashSet<&str> = listed.map(|tensor| tensor.name.as_str()).collect();
-        let stated = |(prefix, node): &(Rc<str>, QuantizedNode)| {
+        let stated = |(prefix, node): &(Rc<str>, NodeInputs)| {
             let stated = node.stated(prefix, |own| names.contains(own))?;
             names.contains(stated.codes.as_str()).then_some(stated)
         };
         let stated: Vec<_> = self.quantized.iter().filter_map(stated).collect();
-        (!stated.is_empty()).then(|| stated.into())
+        (!stated.is_empty()).then(|| StatedQuantization::Nodes(stated.into()))
     }
 
     fn attribute_field(

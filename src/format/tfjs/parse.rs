@@ -4,7 +4,9 @@ use super::dtypes::{Stored, stored_as};
 use crate::dtype::{MAX_DIMS, element_count};
 use crate::error::{Result, malformed};
 use crate::format::document;
-use crate::index::{Component, DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, part_path};
+use crate::index::{
+    Component, DataFile, Index, Metadata, Parsed, Part, StatedQuantization, Tensor, check_part_count, part_path,
+};
 use crate::values::budget::Budget;
 use crate::values::json::shown;
 use crate::window::{Stop, Window};
@@ -47,7 +49,7 @@ pub(super) fn parse(mut document: Map<String, Value>, budget: &mut Budget) -> Re
         warnings: model.texts.into_iter().map(Texts::into_warning).collect(),
         other_shards: HashMap::new(),
         blocks: Vec::new(),
-        quantized: None,
+        quantized: Some(StatedQuantization::Attributes),
     };
     Ok(Parsed::WithData(index, model.data))
 }

@@ -3,7 +3,7 @@
 use super::flatbuffer::FlatBuffer;
 use super::model::{Model, NotListed, Shared};
 use super::sections::Sections;
-use crate::index::{Index, Parsed, check_tied_tensors};
+use crate::index::{Index, Parsed, StatedQuantization, check_tied_tensors};
 use crate::values::budget::Budget;
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),
-        quantized: None,
+        quantized: Some(StatedQuantization::Attributes),
     }))
 }
 

@@ -126,7 +126,7 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let opening = async {
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
         if let Some(url) = source.cache_url() {
-            settings.key_function.given_name(&url)?; // errors of `cacheKey` are those of this call, also without a cache
+            settings.key_function.given_name(&url)?; // reports errors of `cacheKey`, also without a cache
             named_by = Some((settings.key_function.clone(), url));
         }
         if let Some(choice) = settings.cache {

@@ -74,10 +74,9 @@ fn finishes_the_race(page: &mut Page, demo: &Demo) -> Result<()> {
     ensure!((number(&again[1]) * 1e6 / (size * CUT_AFTER) - 1.0).abs() < 0.01, "again, fetch() received {again:?}");
 
     let whole = row(page, "whole")?;
-    let seconds = [number(&whole[0]), number(&whole[1])];
     ensure!(whole.iter().all(|text| text.ends_with("\u{a0}s")), "the race took {whole:?}");
-    ensure!(seconds[0] >= stored / BYTES_PER_SECOND * 0.98, "weightstream took {whole:?}, faster than the limit");
-    ensure!(seconds[0] < seconds[1], "weightstream took {whole:?}");
+    let fastest = stored / BYTES_PER_SECOND * 0.98;
+    ensure!(number(&whole[0]) >= fastest, "weightstream took {whole:?}, faster than the limit");
     let first = row(page, "first")?;
     ensure!(first[0] != whole[0] && first[1] == whole[1], "the first tensors came after {first:?}");
     let lost = "document.querySelector('#race-chart .lost')?.getAttribute('d')";

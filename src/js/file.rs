@@ -125,10 +125,7 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let mut named_by = None;
     let opening = async {
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
-        if let Some(url) = source.cache_url() {
-            settings.key_function.given_name(&url)?; // errors of `cacheKey` are those of this call, also without a cache
-            named_by = Some((settings.key_function.clone(), url));
-        }
+        named_by = source.cache_url().map(|url| (settings.key_function.clone(), url));
         if let Some(choice) = settings.cache {
             source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
         }

@@ -167,8 +167,9 @@ fn packed_integers(
     Some(found.group(stored, name))
 }
 
-/// The widths with which a row of `columns` codes has this number of words: one after another, as compressed-tensors
-/// packs since 0.18, or as many as fit in a word, as before. Widths that `config.json` does not state are left out.
+/// The numbers of bits with which a row of `columns` codes has this number of words. compressed-tensors packs codes one
+/// after another since version 0.18; older versions pack as many as fit in a word. If `config.json` states numbers of
+/// bits, others are ignored.
 fn widths(columns: u64, words: u64, stored: &Stored<'_>) -> Vec<(u32, Packing)> {
     let stated = stored.config.map(|config| config.of_groups("num_bits")).unwrap_or_default();
     let all = (2..=8_u32).filter(|bits| stated.is_empty() || stated.contains(&u64::from(*bits)));

@@ -122,7 +122,7 @@ impl WebSource {
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
     ///
     /// # Errors
-    /// Those of [`KeyFunction::given_name`].
+    /// Those of [`KeyFunction::name`].
     #[cfg(feature = "web-workers")]
     pub(crate) async fn with_cache(
         self,
@@ -131,14 +131,14 @@ impl WebSource {
         report: Rc<Report>,
     ) -> Result<Self> {
         let Origin::Fetch(source) = self.0 else { return Ok(self) };
-        // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
-        key_function.given_name(&source.cache_url())?;
         #[cfg(feature = "js")]
         if let Err(error) = load_cache_code().await {
             report.note_missing_cache(&error);
             report.set_caching(false);
             return Ok(WebSource(Origin::Fetch(source)));
         }
+        // Errors of `cacheKey` are returned before the cache is started, and even if it cannot be.
+        key_function.name(&source.cache_url())?;
         let observed = Rc::clone(&report);
         let option = option.with_observer(move |error| observed.note(error));
         let (cache, error) = option.open().boxed_local().await;

@@ -131,7 +131,7 @@ pub const PARTS: [Part; 7] = [
 ];
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 17] = [
+const MAIN_PATHS: [&str; 15] = [
     "weightstream::format::foreign::check_headerless",
     "weightstream::format::foreign::is_text",
     "weightstream::format::foreign::unrecognised",
@@ -141,13 +141,11 @@ const MAIN_PATHS: [&str; 17] = [
     "weightstream::quantization::config::ModelConfig::unchecked",
     "weightstream::codec::dequantize::decoder_of",
     "weightstream::codec::zstd::limits::check_lengths",
-    "weightstream::cache::key::is_name",
     "weightstream::cache::key::name_in",
     "weightstream::cache::key::partition",
     "weightstream::cache::key::without_fragment",
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::user_cache::UserCache::new",
-    "weightstream::source::cached::key_function::KeyFunction::given_name",
     "weightstream::source::cached::report::Report::",
 ];
 

@@ -13,17 +13,9 @@ impl KeyFunction {
     /// The name of the file at an absolute URL.
     ///
     /// # Errors
-    /// Those of [`KeyFunction::given_name`].
+    /// `INVALID_ARGUMENT` if the caller's function throws an exception or returns an invalid name.
     pub(crate) fn name(&self, url: &str) -> Result<String> {
-        Ok(self.given_name(url)?.unwrap_or_else(|| key::name_of_url(url)))
-    }
-
-    /// The name that the caller's function returns; `None` if there is none.
-    ///
-    /// # Errors
-    /// `INVALID_ARGUMENT` if the function throws an exception or returns an invalid name.
-    pub(crate) fn given_name(&self, url: &str) -> Result<Option<String>> {
-        let Some(function) = &self.0 else { return Ok(None) };
+        let Some(function) = &self.0 else { return Ok(key::name_of_url(url)) };
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what).in_file(url);
         let returned = function.call1(&JsValue::UNDEFINED, &url.into()).map_err(|thrown| {
             let text = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.to_string()));
@@ -35,7 +27,7 @@ impl KeyFunction {
         let no_string = || invalid("`cacheKey` did not return a string for this URL".into());
         let name = returned.as_string().ok_or_else(no_string)?;
         if key::is_name(&name) {
-            return Ok(Some(name));
+            return Ok(name);
         }
         let what = "`cacheKey` returned a string that is empty, longer than 32 KiB or contains control characters";
         Err(invalid(what.to_owned()))

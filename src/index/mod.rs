@@ -56,7 +56,7 @@ pub use parsed::Parsed;
 pub use part::Part;
 pub(crate) use part::{MAX_PARTS, check_part_count, part_path};
 pub use quantized::Quantized;
-pub(crate) use quantized::{Bytes, PartTensor, Scheme};
+pub(crate) use quantized::{Bytes, PartTensor, Scheme, matrix_of};
 #[cfg(npm)]
 pub(crate) use raw_tensors::RawTensor;
 pub(crate) use stated::{Operator, QuantizedNode, StatedQuantization};

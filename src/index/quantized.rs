@@ -1,7 +1,7 @@
 //! Quantized tensors whose codes, scales and zero points are tensors of their own in the file.
 
 use super::{Component, Layout, Tensor};
-use crate::dtype::Dtype;
+use crate::dtype::{Dtype, element_count};
 use crate::error::Result;
 use std::fmt;
 use std::ops::Range;
@@ -24,8 +24,7 @@ pub(crate) struct PartTensor {
     pub(crate) shard: usize,
 }
 
-/// How codes become floats. The tensor is a matrix: its last dimension has the columns, all others together the rows.
-/// The order of the components is that of [`Quantized::parts`].
+/// How codes become floats. The tensor is a matrix, as of [`matrix_of`]. The order of the components is that of [`Quantized::parts`].
 pub(crate) trait Scheme: fmt::Debug + Send + Sync {
     /// Checks that the values can be computed.
     ///
@@ -41,6 +40,19 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync {
     /// Computes the values of rows from these bytes, in row-major order, as they are rounded before they are converted
     /// to the dtype `to`. Reads zeros where bytes are missing.
     fn decode(&self, rows: &Range<u64>, parts: &[&[u8]], to: &Dtype, out: &mut [f32]);
+}
+
+/// The number of rows and columns of a shape as a matrix: its last dimension has the columns, all others together the
+/// rows. A vector is one column, so that parts of it are rows, and a scalar one element.
+///
+/// # Errors
+/// `FORMAT` if the number of elements is more than 2^64.
+pub(crate) fn matrix_of(shape: &[u64]) -> Result<[u64; 2]> {
+    Ok(match shape {
+        [length] => [*length, 1],
+        [leading @ .., columns] => [element_count(leading)?, *columns],
+        [] => [1, 1],
+    })
 }
 
 /// Bytes of a component.

@@ -11,7 +11,7 @@ use super::grid::{Grid, Offset, RowStarts};
 use super::slices::Slices;
 use super::stored::Position;
 use crate::dtype::Dtype;
-use crate::index::{Bytes, DATA, Encoding, Layout, Metadata, Scheme, Tensor};
+use crate::index::{Bytes, DATA, Encoding, Layout, Metadata, Scheme, Tensor, matrix_of};
 use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Linear {
             _ => return None,
         };
         let is_float = described.get("to").and_then(Value::as_str) == Some("float32");
-        let columns = tensor.shape.last().copied().unwrap_or(1);
+        let [_, columns] = matrix_of(&tensor.shape).ok()?;
         let (scale, min) = (number("scale")?, number("min")?);
         is_float.then_some(Linear { columns, code_bytes, scale, min })
     }
@@ -91,7 +91,7 @@ fn of_tflite(tensor: &Tensor, described: &Metadata) -> Option<WithConstants> {
     let mut known = vec![(1, bytes)];
     let mut offset = Offset::None;
     if let Some(zeros) = numbers("zero_point") {
-        let is_signed = matches!(codes, Codes::Signed { .. } | Codes::Elements(Dtype::I8));
+        let is_signed = matches!(codes, Codes::Signed { .. } | Codes::Elements(Dtype::I8 | Dtype::I16));
         let zero = |zero: &Value| match is_signed {
             true => Some(i8::try_from(zero.as_i64()?).ok()?.cast_unsigned()),
             false => u8::try_from(zero.as_i64()?).ok(),
@@ -108,7 +108,7 @@ fn of_tflite(tensor: &Tensor, described: &Metadata) -> Option<WithConstants> {
         offset = Offset::Zeros { part: 2, codes, rows: RowStarts::Bytes };
         known.push((2, listed));
     }
-    let columns = tensor.shape.last().copied().unwrap_or(1);
+    let [_, columns] = matrix_of(&tensor.shape).ok()?;
     let scheme = Grid { starts: RowStarts::Anywhere, stack, offset, ..Grid::new(rows, columns, codes, grid) };
     Some(WithConstants { scheme, stored: 1, known })
 }

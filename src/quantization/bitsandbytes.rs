@@ -9,7 +9,7 @@ use super::found::{Ambiguous, Group, LOAD_PARTS, described};
 use super::grid::{Factor, Grid, Scales};
 use super::stored::{Part, Stored};
 use crate::dtype::{Dtype, element_count};
-use crate::index::Metadata;
+use crate::index::{Metadata, matrix_of};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ fn four_bits(
     }
     let kind = state.get("quant_type").and_then(Value::as_str).unwrap_or_default();
     let described = described(json!({ "method": "bitsandbytes", "type": kind, "bits": 4, "groupSize": block }));
-    let columns = shape.last().copied().unwrap_or(1);
+    let [_, columns] = matrix_of(&shape).ok()?;
     let sign = if kind == "fp4" { SignOfZero::OfCode8 } else { SignOfZero::Stored };
     Some((TableBlocks { columns, block, nested, sign, dtype }, shape, described))
 }

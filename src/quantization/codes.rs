@@ -18,7 +18,7 @@ pub(super) enum Codes {
     Signed { bits: u32 },
     /// As many unsigned integers as fit in 32 bits, from the lowest bit of each little-endian word on.
     Words { bits: u32, zero: u8 },
-    /// Elements of a dtype: I8 and floats of 8 bits.
+    /// Elements of a dtype: I8, I16 and floats of 8 bits.
     Elements(Dtype),
     /// Two E2M1 in a byte, the first in the lower half.
     E2m1,
@@ -30,6 +30,7 @@ impl Codes {
         Some(match dtype {
             Dtype::U8 => (Codes::Stream { bits: 8, zero: 0 }, 8),
             Dtype::I8 => (Codes::Elements(Dtype::I8), 8),
+            Dtype::I16 => (Codes::Elements(Dtype::I16), 16),
             Dtype::F4 => (Codes::E2m1, 4),
             Dtype::Other(name) => match &**name {
                 "UINT4" => (Codes::Stream { bits: 4, zero: 0 }, 4),
@@ -48,6 +49,7 @@ impl Codes {
         match self {
             Codes::Stream { bits, .. } | Codes::Signed { bits } => columns.saturating_mul(u64::from(*bits)).div_ceil(8),
             Codes::Words { bits, .. } => columns.div_ceil(u64::from(32 / bits)).saturating_mul(4),
+            Codes::Elements(Dtype::I16) => columns.saturating_mul(2),
             Codes::Elements(_) => columns,
             Codes::E2m1 => columns.div_ceil(2),
         }
@@ -55,7 +57,10 @@ impl Codes {
 
     /// The bytes of elements, if rows follow each other without padding, so that one may begin within a byte.
     pub(super) fn flat_range(&self, elements: &Range<u64>) -> Range<u64> {
-        elements.start / self.per_byte()..elements.end.div_ceil(self.per_byte())
+        match self {
+            Codes::Elements(Dtype::I16) => elements.start.saturating_mul(2)..elements.end.saturating_mul(2),
+            _ => elements.start / self.per_byte()..elements.end.div_ceil(self.per_byte()),
+        }
     }
 
     /// Reads elements from `start` on, whose first byte is the first of `bytes`.
@@ -96,6 +101,10 @@ impl Codes {
             Codes::Words { bits, zero } => words(bytes, *bits, f32::from(*zero), out),
             Codes::Elements(Dtype::I8) => {
                 out.iter_mut().zip(bytes).for_each(|(x, byte)| *x = f32::from(*byte as i8));
+            }
+            Codes::Elements(Dtype::I16) => {
+                let codes = bytes.as_chunks::<2>().0.iter();
+                out.iter_mut().zip(codes).for_each(|(x, code)| *x = f32::from(i16::from_le_bytes(*code)));
             }
             Codes::Elements(dtype) => {
                 if let Some(decoder) = decoder_of(dtype) {

@@ -7,6 +7,7 @@ use super::found::{Ambiguous, Group, LOAD_PARTS, described};
 use super::row_blocks::{RowBlocks, ScaleOf};
 use super::stored::{Part, Stored};
 use crate::dtype::{Dtype, element_count};
+use crate::index::matrix_of;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ fn scheme(
         0 => ([size, count], ScaleOf::Column),
         _ => return None,
     };
-    let columns = shape.last().copied().unwrap_or(1);
+    let [_, columns] = matrix_of(&shape).ok()?;
     let scheme = RowBlocks { columns, matrix, bits, word_bytes, per_word, scale_of, dtype: scales.dtype.clone() };
     let packed = scheme.packed_rows().checked_mul(matrix[1])?.checked_mul(word_bytes)?;
     (codes.byte_length() == packed).then_some((scheme, shape))

@@ -11,8 +11,8 @@ use super::grid::{Grid, Offset, Rounding, RowStarts, Scales};
 use super::slices::Slices;
 use super::stored::{Part, Stored};
 use crate::codec::varint::Varints;
-use crate::dtype::{Dtype, element_count};
-use crate::index::{Component, Operator, QuantizedNode, Scheme};
+use crate::dtype::Dtype;
+use crate::index::{Component, Operator, QuantizedNode, Scheme, matrix_of};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ fn dequantize(name: String, inputs: &Inputs<'_>, axis: i64, block: u64) -> Optio
         let what = "its scales are for blocks of none of the last two dimensions, which is not supported".to_owned();
         return Some(Group::ambiguous(name, codes, parts, "onnx", Ambiguous { what, advice: LOAD_PARTS }));
     };
-    let columns = codes.shape.last().copied().unwrap_or(1);
+    let [_, columns] = matrix_of(codes.shape).ok()?;
     let offset = match zeros {
         Some(_) if is_float8(codes.dtype) || codec == Codes::E2m1 => Offset::None, // the operator demands zeros
         Some(_) => Offset::Zeros { part: 2, codes: codec.clone(), rows: RowStarts::Anywhere },

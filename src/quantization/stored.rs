@@ -2,7 +2,7 @@
 
 use super::config::Stated;
 use crate::dtype::{Dtype, element_count};
-use crate::index::{Component, Encoding, Entry, Index, Layout, StatedQuantization, Tensor};
+use crate::index::{Component, Encoding, Entry, Index, Layout, StatedQuantization, Tensor, matrix_of};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -110,10 +110,9 @@ impl Part<'_> {
         dtypes.contains(self.dtype)
     }
 
-    /// The number of rows and columns of the tensor as a matrix, whose columns are the last dimension.
+    /// The number of rows and columns of the tensor as a matrix; `None` for a scalar.
     pub(super) fn matrix(&self) -> Option<[u64; 2]> {
-        let (columns, leading) = self.shape.split_last()?;
-        Some([element_count(leading).ok()?, *columns])
+        matrix_of(self.shape).ok().filter(|_| !self.shape.is_empty())
     }
 
     pub(super) fn byte_length(&self) -> u64 {

@@ -68,8 +68,12 @@ fn content_of(reader: &Reader, tensor: &Tensor) -> Content {
         components.push((component.role.to_string(), component.dtype.to_string(), bytes));
     }
     components.sort();
-    let layout = tensor.layout.name().to_owned();
-    (tensor.name.clone(), tensor.dtype.to_string(), tensor.shape.clone(), layout, components)
+    // Formats keep the codes and the attribute that has the scales, and may not make floats of them.
+    let (dtype, layout) = match &*tensor.components {
+        [codes] if tensor.layout.name() == "quantized" => (&codes.dtype, "dense"),
+        _ => (&tensor.dtype, tensor.layout.name()),
+    };
+    (tensor.name.clone(), dtype.to_string(), tensor.shape.clone(), layout.to_owned(), components)
 }
 
 /// A tensor of a SafeTensors file: name, dtype, shape, bytes.

@@ -153,7 +153,11 @@ fn loss(reader: &Reader, warning: &str) -> Loss {
     }
     let tensor = warning.split_once("tensor \"").and_then(|(_, rest)| rest.split_once("\": "));
     let (name, what) = tensor.unwrap_or_else(|| panic!("a loss of no known kind: {warning}"));
-    let dtype = &reader.tensor(name).unwrap().dtype;
+    let tensor = reader.tensor(name).unwrap();
+    let dtype = match &*tensor.components {
+        [stored] => &stored.dtype,
+        _ => &tensor.dtype,
+    };
     Loss::Dtype(match dtype {
         _ if what.contains("do not fill whole blocks") => format!("{dtype} of odd lengths"),
         _ if !what.contains("has no dtype") => panic!("a loss of no known kind: {warning}"),

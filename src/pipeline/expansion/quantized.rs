@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::codec::cast::{Kind, encoder_of, kind_of};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Bytes, Component, Quantized, Tensor};
+use crate::index::{Bytes, Component, Quantized, Tensor, matrix_of};
 use crate::pipeline::LoadedComponent;
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,8 +54,7 @@ impl Dequantization {
             let error = Error::new(ErrorKind::InvalidArgument, format!("tensors are not converted to {dtype}"));
             return Err(place(error.advise("Choose F32, F16 or BF16.")));
         }
-        let (columns, leading) = tensor.shape.split_last().map_or((1, &[][..]), |(last, rest)| (*last, rest));
-        let all = element_count(leading).map_err(place)?;
+        let [all, columns] = matrix_of(&tensor.shape).map_err(place)?;
         let rows = rows.unwrap_or(0..all);
         let elements = (rows.end - rows.start).checked_mul(columns).ok_or_else(|| place(overflow()))?;
         let byte_length = dtype.byte_length(elements).map_err(place)?.unwrap_or(u64::MAX);

@@ -146,6 +146,7 @@
 #[cfg(all(test, native))]
 extern crate self as weightstream; // code shared with the tests in `tests/` uses this name
 
+mod adapter;
 mod algorithm;
 mod api;
 #[cfg(web)]
@@ -210,6 +211,7 @@ pub mod write;
 #[cfg(feature = "zip")]
 mod zip;
 
+pub use adapter::{Adapter, AdapterConfig};
 #[cfg(native)]
 pub use api::StreamingLoader;
 pub use api::{

@@ -222,7 +222,7 @@ impl OpenOptions {
             Place::Path(path) => {
                 // Only once, because a later file in the folder may be preferred.
                 let path = &*model_path(&path)?;
-                let reader = Reader::open_with_config(path, self.loader.config.as_ref())?;
+                let reader = Reader::open_with(path, self.loader.config.as_ref(), &self.adapters)?;
                 let files = reader.shared_files(path);
                 Model::local(reader, files, self)
             }

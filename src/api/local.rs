@@ -71,19 +71,23 @@ impl LocalModel {
     /// The reader, if nothing is pinned, which it would not compare.
     ///
     /// # Errors
-    /// `UNSUPPORTED` if digests are pinned or files are signed.
+    /// `UNSUPPORTED` if digests are pinned, files are signed, or adapters are given.
     pub(super) fn plain_reader(&self, what: &str) -> Result<&Reader> {
         if self.is_plain() {
             return Ok(&self.reader);
         }
-        let what = format!("{what} are not compared with pinned digests and signatures of local files");
+        let what = match self.options.adapters.is_empty() {
+            true => format!("{what} are not compared with pinned digests and signatures of local files"),
+            false => format!("{what} would be without the adapters"),
+        };
         let error = Error::new(ErrorKind::Unsupported, what);
         Err(error.advise("Verify the model, and open it without them."))
     }
 
-    /// Whether no digests or signatures are given, which only the loader compares.
+    /// Whether no digests or signatures are given, which only the loader compares, and no adapters.
     fn is_plain(&self) -> bool {
         let options = &self.options.loader;
-        options.digests.tensors.is_empty() && options.digests.files.is_empty() && options.signature.is_none()
+        let is_pinned = !options.digests.tensors.is_empty() || !options.digests.files.is_empty();
+        !is_pinned && options.signature.is_none() && self.options.adapters.is_empty()
     }
 }

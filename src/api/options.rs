@@ -1,5 +1,6 @@
 //! Options for opening a model.
 
+use crate::adapter::Adapter;
 use crate::error::Result;
 use crate::index::Digest;
 use crate::loader;
@@ -32,6 +33,7 @@ type MapPartUrl = Arc<dyn Fn(&str, &str) -> Result<Option<String>> + Send + Sync
 #[derive(Clone, Default)]
 pub struct OpenOptions {
     pub(super) loader: loader::Options,
+    pub(super) adapters: Vec<Adapter>,
     pub(super) headers: Vec<(String, String)>,
     #[cfg_attr(not(remote), allow(dead_code, reason = "URLs are refused"))]
     pub(super) hub_endpoint: Option<String>,
@@ -129,6 +131,16 @@ impl OpenOptions {
     #[must_use]
     pub fn config(mut self, config: ModelConfig) -> Self {
         self.loader.config = Some(config);
+        self
+    }
+
+    /// Adds the updates of a LoRA adapter to the weights that it was trained for. Their layout is then `adapted`, and
+    /// they load in their dtype, or in the one that is requested; only these tensors are read with the adapter. Can be
+    /// repeated: updates are added in this order. The adapter is in a file if the model is, or at a URL; headers are
+    /// sent to it only if it has the origin of the model.
+    #[must_use]
+    pub fn adapter(mut self, adapter: Adapter) -> Self {
+        self.adapters.push(adapter);
         self
     }
 
@@ -268,6 +280,7 @@ impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenOptions")
             .field("loader", &self.loader)
+            .field("adapters", &self.adapters)
             .field("on_progress", &self.on_progress)
             .finish_non_exhaustive()
     }

@@ -3,6 +3,7 @@
 use super::options::OpenOptions;
 use super::source_model::SourceModel;
 use super::thread::Served;
+use crate::adapter::Adapter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::{is_object, is_url};
 use crate::native::{FileSource, ModelFiles};
@@ -53,7 +54,9 @@ impl Place {
                 #[cfg(feature = "http")]
                 Place::Url(url) => {
                     let source = http_source(&url, &options)?;
-                    Ok(Rc::new(SourceModel::open(source, options).await?) as Rc<dyn Served>)
+                    let adapters = adapters(&options, |location| adapter_source(location, &url, &options))?;
+                    let model = SourceModel::open_with_adapters(source, adapters, options).await?;
+                    Ok(Rc::new(model) as Rc<dyn Served>)
                 }
                 #[cfg(not(feature = "http"))]
                 Place::Url(url) => Err(Error::new(ErrorKind::Internal, "URLs cannot be opened").in_file(&url)),
@@ -65,7 +68,32 @@ impl Place {
 
 /// Opens the model in files on disk or in memory.
 pub(super) async fn open_files(files: ModelFiles, options: OpenOptions) -> Result<Rc<dyn Served>> {
-    Ok(Rc::new(SourceModel::open(FileSource::open(files)?, options).await?))
+    let adapters = adapters(&options, |location| match location.to_str().filter(|text| is_url(text)) {
+        Some(url) => {
+            let error = Error::new(ErrorKind::InvalidArgument, "the adapter is at a URL, but the model is in a file");
+            Err(error.in_file(url).advise("Download the adapter."))
+        }
+        None => FileSource::open(ModelFiles::Disk(location.to_owned())),
+    })?;
+    Ok(Rc::new(SourceModel::open_with_adapters(FileSource::open(files)?, adapters, options).await?))
+}
+
+/// The sources of the adapters.
+fn adapters<S>(options: &OpenOptions, open: impl Fn(&Path) -> Result<S>) -> Result<Vec<(S, Adapter)>> {
+    options.adapters.iter().map(|adapter| Ok((open(adapter.location())?, adapter.clone()))).collect()
+}
+
+/// The adapter at a URL. It gets the headers only if it has the origin of the model.
+#[cfg(feature = "http")]
+fn adapter_source(location: &Path, model: &str, options: &OpenOptions) -> Result<HttpSource> {
+    let Some(url) = location.to_str().filter(|text| is_url(text) && !is_object(text)) else {
+        let error = Error::new(ErrorKind::InvalidArgument, "the model is at a URL, but the adapter is not");
+        return Err(error.in_file(&location.display().to_string()).advise("Download the model."));
+    };
+    let without_headers = OpenOptions { headers: Vec::new(), ..options.clone() };
+    let is_same = options.headers.is_empty()
+        || http_source(url, &without_headers)?.origin() == http_source(model, &without_headers)?.origin();
+    http_source(url, if is_same { options } else { &without_headers })
 }
 
 /// The file at a URL.

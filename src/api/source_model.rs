@@ -3,7 +3,8 @@
 use super::options::OpenOptions;
 use super::request::{LoadRequest, StreamRequest};
 use super::tensor::{LoadedTensor, Memory};
-use crate::error::Result;
+use crate::adapter::Adapter;
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 #[cfg(web)]
 use crate::loader::Stats;
@@ -82,7 +83,21 @@ impl<S: ModelSource<Body: Body<Buffer = Memory>>> SourceModel<S> {
     /// # Errors
     /// Those of [`Model::open`](crate::Model::open), and of the source.
     pub async fn open(source: S, options: OpenOptions) -> Result<Self> {
-        let loader = Loader::open(source, options.loader).await?;
+        if let Some(adapter) = options.adapters.first() {
+            let error = Error::new(ErrorKind::InvalidArgument, "a source of your own cannot open other locations");
+            let error = error.in_file(&adapter.location().display().to_string());
+            return Err(error.advise("Give the adapter with `SourceModel::open_with_adapters`."));
+        }
+        SourceModel::open_with_adapters(source, Vec::new(), options).await
+    }
+
+    /// Like [`SourceModel::open`], with LoRA adapters and the sources of their files: the locations of the adapters
+    /// are not used.
+    ///
+    /// # Errors
+    /// Those of [`SourceModel::open`]; `UNSUPPORTED`, `NOT_FOUND` and `FORMAT` for what is no adapter of this model.
+    pub async fn open_with_adapters(source: S, adapters: Vec<(S, Adapter)>, options: OpenOptions) -> Result<Self> {
+        let loader = Loader::open(source, options.loader).await?.with_adapters(adapters).await?;
         SourceModel::with_loader(Rc::new(loader), options.on_progress).await
     }
 

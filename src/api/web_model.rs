@@ -167,12 +167,17 @@ impl OpenOptions {
         (client.hub, client.part_urls) = (self.hub(), self.part_urls());
         (client.fetch, client.credentials, client.headers) = (self.fetch, self.credentials, self.headers);
         let client = client.for_url(value.as_string().as_deref());
+        let mut adapters = Vec::with_capacity(self.adapters.len());
+        for adapter in self.adapters {
+            let location = JsValue::from_str(&adapter.location().to_string_lossy());
+            adapters.push((WebSource::new(&location, client.clone())?.into_root().await?, adapter));
+        }
         let source = WebSource::new(value, client)?.into_root().await?;
         #[cfg(feature = "web-workers")]
         let report = Rc::<Report>::default();
         #[cfg(feature = "web-workers")]
         let source = web::add_cache(source, self.cache, &report).await?;
-        let loader = Loader::open(source, self.loader).await?;
+        let loader = Loader::open(source, self.loader).await?.with_adapters(adapters).await?;
         #[cfg(feature = "web-workers")]
         let loader = web::add_workers(loader, self.workers, &report);
         let model = Rc::new(SourceModel::with_loader(Rc::new(loader), self.on_progress).await?);

@@ -34,6 +34,12 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether the values are those of a weight that an adapter updates. They are then loaded in the tensor's dtype
+    /// unless another one is requested, because components are of no use on their own.
+    fn is_adapted(&self) -> bool {
+        false
+    }
+
     /// The bytes of each component that these rows need.
     fn needs(&self, rows: &Range<u64>) -> Vec<Bytes>;
 
@@ -89,6 +95,11 @@ impl Tensor {
             Layout::Quantized(quantized) => Some(quantized),
             _ => None,
         }
+    }
+
+    /// Whether the tensor is a weight that an adapter updates.
+    pub(crate) fn is_adapted(&self) -> bool {
+        self.quantized().is_some_and(|quantized| quantized.scheme.is_adapted())
     }
 
     /// The tensors of the file that are the components of a quantized tensor, each as a dense tensor. Any other tensor

@@ -34,7 +34,9 @@ pub enum Layout {
     SparseCsr,
     /// Coordinates: `values`, `coords`.
     SparseCoo,
-    /// Codes, scales and more, from which floats are computed: see the attribute `quantization`.
+    /// Codes, scales and more, from which floats are computed: see the attribute `quantization`. A weight that an
+    /// adapter updates, from which and from the adapter's factors floats are computed, has this layout, too; its name
+    /// is `adapted`.
     Quantized(Arc<Quantized>),
     /// Another layout. Its components are listed and loaded without interpretation.
     Other(Box<str>),
@@ -47,6 +49,7 @@ impl Layout {
             Layout::Dense => "dense",
             Layout::SparseCsr => "sparse_csr",
             Layout::SparseCoo => "sparse_coo",
+            Layout::Quantized(quantized) if quantized.scheme.is_adapted() => "adapted",
             Layout::Quantized(_) => "quantized",
             Layout::Other(name) => name,
         }

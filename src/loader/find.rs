@@ -86,6 +86,9 @@ impl<S: ModelSource> Loader<S> {
     }
 
     fn may_be_quantized(&self, open: &OpenShard) -> bool {
+        if self.has_adapters() {
+            return true;
+        }
         let manifest = self.assembly.manifest.as_ref().filter(|_| self.shards.len() > 1);
         match manifest {
             Some(manifest) => {
@@ -96,9 +99,9 @@ impl<S: ModelSource> Loader<S> {
         }
     }
 
-    /// The heads of all files.
+    /// The heads of all files of the model.
     pub(super) async fn read_shards(&self) -> Result<Vec<Rc<OpenShard>>> {
-        let reading = stream::iter(0..self.shards.len()).map(|shard| self.read_shard(shard));
+        let reading = stream::iter(0..self.shards.len() - self.adapters.len()).map(|shard| self.read_shard(shard));
         reading.buffered(self.options.concurrency).try_collect().await
     }
 

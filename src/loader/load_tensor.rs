@@ -95,7 +95,7 @@ impl<S: ModelSource> Loader<S> {
         let owned_name = name.to_owned();
         let load = async move {
             let observer = match loader.take_prefetched(&owned_name, observer).await {
-                Ok(prefetched) => return Ok(Rc::new(prefetched)),
+                Ok(prefetched) => return loader.in_form(prefetched, Form::default()).map(Rc::new),
                 Err(observer) => observer,
             };
             let _goes_first = loader.priority.demand();
@@ -110,6 +110,7 @@ impl<S: ModelSource> Loader<S> {
 
     /// Changes a prefetched tensor as it was requested.
     pub(super) fn in_form(&self, prefetched: Loaded<BufferOf<S>>, form: Form<'_>) -> Result<Loaded<BufferOf<S>>> {
+        let form = form.of(&prefetched.tensor);
         let planned = self.plan(Arc::clone(&prefetched.tensor), None, None, form)?;
         match (planned.expansion, planned.conversion) {
             (Some(expansion), _) => {
@@ -128,7 +129,7 @@ impl<S: ModelSource> Loader<S> {
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
-        let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
+        let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense }.of(&tensor);
         if tensor.quantized().is_some() && (form.dtype.is_some() || form.is_dense) {
             return self.load_quantized(tensor, request, observer).await;
         }

@@ -3,6 +3,7 @@
 //! The futures are not `Send` and make progress only while they are polled. Dropping a future stops its requests. The
 //! engine does not depend on JavaScript or threads; a [`Host`](crate::source::Host) provides the clock.
 
+mod adapters;
 mod component_reader;
 mod dense_copies;
 mod differences;
@@ -70,6 +71,7 @@ use crate::index::{Algorithm, Digest};
 use crate::model::assembly::{Assembly, Opened};
 use crate::pipeline::Pool;
 use crate::source::{BufferOf, ModelSource};
+use adapters::OpenAdapter;
 use digests::check_whole;
 use futures::channel::oneshot;
 use futures::future::{LocalBoxFuture, WeakShared};
@@ -111,6 +113,8 @@ pub struct Loader<S: ModelSource> {
     shards: Vec<Shard<S>>,
     /// The files with one tensor for each quantized tensor of several parts, if there may be such tensors.
     grouped: Mutex<Option<Vec<Rc<OpenShard>>>>,
+    /// The adapters whose updates are added. Their files are the last ones.
+    adapters: Vec<OpenAdapter>,
     options: Options,
     stats: Rc<Stats>,
     /// Decodes and digests components on other threads; `None` if the loader's own thread does this.
@@ -176,6 +180,7 @@ impl<S: ModelSource> Loader<S> {
             assembly,
             shards,
             grouped: Mutex::new(None),
+            adapters: Vec::new(),
             options,
             stats,
             pool: None,
@@ -267,10 +272,13 @@ impl<S: ModelSource> Loader<S> {
     /// # Errors
     /// As for [`Loader::load_index`], except for pinned tensors.
     pub(crate) async fn load_stored_index(&self) -> Result<TensorList> {
-        let opened = self.read_shards().await?;
+        let mut opened = self.read_shards().await?;
         let names = self.shards.iter().map(|shard| shard.file.source.name());
         let contents: Vec<_> = names.zip(opened.iter().map(|open| &open.index)).collect();
         self.assembly.check(&contents)?;
+        for shard in opened.len()..self.shards.len() {
+            opened.push(self.read_shard(shard).await?); // an adapter
+        }
         Ok(TensorList::new(opened))
     }
 }

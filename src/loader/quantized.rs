@@ -41,9 +41,15 @@ impl<S: ModelSource> Loader<S> {
                     Err(error) => warning = Some(format!("{} cannot be read: {error}", ModelConfig::FILE_NAME)),
                 }
             }
+            let (mut opened, mut grouped) = (opened, grouping.files);
+            if self.has_adapters() {
+                grouped = self.with_updates(grouped).await?;
+                for shard in opened.len()..grouped.len() {
+                    opened.push(self.read_shard(shard).await?);
+                }
+            }
             let mut files = Vec::with_capacity(opened.len());
-            for (shard, (GroupedFile { mut index, parts }, open)) in grouping.files.into_iter().zip(opened).enumerate()
-            {
+            for (shard, (GroupedFile { mut index, parts }, open)) in grouped.into_iter().zip(opened).enumerate() {
                 self.pin_parts(&mut index);
                 index.warnings.extend(warning.take());
                 let parts = parts.into_iter().map(|part| Tensor { shard, ..part }).collect();
@@ -130,7 +136,7 @@ impl<S: ModelSource> Loader<S> {
             loader.file_of(&tensor)?.source.host().load_code(Code::Calls).await?;
             let TensorRequest { rows, into, dtype, is_dense } = request;
             let Some(rows) = rows else {
-                let form = Form { dtype: dtype.as_ref(), is_dense };
+                let form = Form { dtype: dtype.as_ref(), is_dense }.of(&tensor);
                 return loader.load_planned(loader.plan(tensor, None, into, form)?, observer).await;
             };
             let shape = shape_of_rows(&tensor, &rows)?;
@@ -217,7 +223,7 @@ impl<B: Buffer> QuantizedReader<B> {
 }
 
 /// Reads a short range of a file.
-async fn read_range<S: ModelSource>(file: &Rc<ModelFile<S>>, range: Range<u64>) -> Result<Vec<u8>> {
+pub(super) async fn read_range<S: ModelSource>(file: &Rc<ModelFile<S>>, range: Range<u64>) -> Result<Vec<u8>> {
     let mut reader = file.start(range.clone(), Rc::new(Cell::new(range.end)));
     let mut bytes = Vec::new();
     while reader.position < range.end {

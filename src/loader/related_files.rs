@@ -50,10 +50,12 @@ impl<S: ModelSource> RelatedFiles<S> {
 impl<S: ModelSource> Loader<S> {
     /// Whether tensors may be at hand in another file: the dense bytes of one, or what one has differences to.
     pub(super) async fn may_have_substitutes(self: &Rc<Self>, tensors: &[Arc<Tensor>]) -> bool {
-        self.has_differences()
-            || tensors.iter().any(|tensor| has_streams(tensor))
-                && !self.is_bound_to_files()
-                && !self.find_dense_copies(tensors).await.is_empty()
+        // What is at hand are tensors of the model, without its adapters.
+        !self.has_adapters()
+            && (self.has_differences()
+                || tensors.iter().any(|tensor| has_streams(tensor))
+                    && !self.is_bound_to_files()
+                    && !self.find_dense_copies(tensors).await.is_empty())
     }
 
     /// Whether the model states differences to its previous revision.

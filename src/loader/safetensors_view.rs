@@ -55,6 +55,10 @@ impl<S: ModelSource> SafeTensorsView<S> {
     /// `UNSUPPORTED` for a tensor that SafeTensors cannot store, such as a sparse one; errors of
     /// [`Loader::load_index`].
     pub async fn new(loader: Rc<Loader<S>>) -> Result<Self> {
+        if loader.has_adapters() {
+            let error = Error::new(ErrorKind::Unsupported, "a model with adapters is in no file that could be read");
+            return Err(error.advise("Load its tensors, or convert it with `--adapter`."));
+        }
         let tensors = loader.load_stored_index().await?.to_vec();
         loader.shards.iter().for_each(|shard| shard.file.keep_one_version());
         let head = layout::head(tensors.iter().map(|tensor| &**tensor), &Metadata::new(), ALIGNMENT)?;

@@ -103,7 +103,8 @@ impl<S: ModelSource> TensorReader<S> {
             self.rest.keep(tensor.shard, reader.into_reading());
         }
         let Some(tensor) = self.waiting.pop_front() else { return Ok(None) };
-        if let Some(dtype) = self.dtype.clone().filter(|_| tensor.quantized().is_some()) {
+        let dtype = self.dtype.clone().or_else(|| tensor.is_adapted().then(|| tensor.dtype.clone()));
+        if let Some(dtype) = dtype.filter(|_| tensor.quantized().is_some()) {
             return self.begin_quantized(tensor, &dtype).await.map(Some);
         }
         let TensorReader { loader, waiting, rows, rest, .. } = self;

@@ -91,7 +91,9 @@ impl<S: ModelSource> Loader<S> {
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let mut planned = Vec::with_capacity(tensors.len());
+        let is_prefetch = call.prefetching.is_some(); // what is prefetched gets its form when it is requested
         for tensor in tensors {
+            let form = if is_prefetch { form } else { form.of(&tensor) };
             planned.push(self.plan(tensor, None, None, form)?);
         }
         // A copy would be out of order, or lost with a prefetched tensor that is no longer wanted.

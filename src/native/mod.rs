@@ -6,6 +6,8 @@
 //! files. On wasm32, [`Reader::from_bytes`] reads files in memory.
 
 #[cfg(native)]
+mod adapters;
+#[cfg(native)]
 mod disk;
 mod file;
 #[cfg(native)]

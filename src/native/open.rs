@@ -1,10 +1,14 @@
 //! Opens models: on disk, mapped, or in memory.
 
 use super::Reader;
+#[cfg(native)]
+use super::adapters;
 use super::file::{FileBytes, TensorFile};
 #[cfg(native)]
 use super::folder::model_path;
 use super::quantized::{self, Grouped};
+#[cfg(native)]
+use crate::adapter::Adapter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::ModelMetadata;
@@ -31,19 +35,24 @@ impl Reader {
     /// manifest is invalid. The bytes of tensors are not checked: see [`Reader::verify`].
     #[cfg(native)]
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
-        Reader::open_with_config(path, None)
+        Reader::open_with(path, None, &[])
     }
 
-    /// Like [`Reader::open`], with the `config.json` that states how tensors are quantized. Without it, the file of
-    /// that name beside the model is read if a tensor is ambiguous.
+    /// Like [`Reader::open`], with the `config.json` that states how tensors are quantized, and with adapters whose
+    /// updates are added to the weights. Without `config`, the file of that name beside the model is read if a tensor
+    /// is ambiguous.
     ///
     /// # Errors
-    /// As for [`Reader::open`].
+    /// As for [`Reader::open`]; `UNSUPPORTED`, `NOT_FOUND` and `FORMAT` for what is no adapter of this model.
     #[cfg(native)]
-    pub fn open_with_config(path: impl AsRef<Path>, config: Option<&ModelConfig>) -> Result<Reader> {
+    pub fn open_with(path: impl AsRef<Path>, config: Option<&ModelConfig>, adapters: &[Adapter]) -> Result<Reader> {
         let path = &*model_path(path.as_ref())?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        Reader::new(FileBytes::open(path)?, config, |part| FileBytes::open(&folder.join(&part.path)))
+        let open_part = |part: &Part| FileBytes::open(&folder.join(&part.path));
+        let mut adapters = Some(adapters::open(adapters)?).filter(|adapters| !adapters.is_empty());
+        Reader::new_with(FileBytes::open(path)?, config, open_part, &mut |files| {
+            adapters.take().map_or_else(|| Ok(Vec::new()), |adapters| adapters::apply(files, adapters))
+        })
     }
 
     /// Like [`Reader::open`], but maps the files into memory: raw tensors are borrowed from the map without a copy.
@@ -88,7 +97,17 @@ impl Reader {
     fn new(
         first: FileBytes,
         config: Option<&ModelConfig>,
+        open_part: impl FnMut(&Part) -> Result<FileBytes>,
+    ) -> Result<Reader> {
+        Reader::new_with(first, config, open_part, &mut |_| Ok(Vec::new()))
+    }
+
+    /// Like [`Reader::new`]. `change` may replace tensors and append files, and returns tensors that are not listed.
+    fn new_with(
+        first: FileBytes,
+        config: Option<&ModelConfig>,
         mut open_part: impl FnMut(&Part) -> Result<FileBytes>,
+        change: &mut dyn FnMut(&mut Vec<TensorFile>) -> Result<Vec<Tensor>>,
     ) -> Result<Reader> {
         let name = first.name.clone();
         #[cfg(native)]
@@ -124,7 +143,8 @@ impl Reader {
         }
         let contents: Vec<_> = files.iter().map(|file| (file.bytes.name.as_str(), &file.index)).collect();
         assembly.check(&contents).map_err(|e| e.in_file(&name))?;
-        let Grouped { parts, config } = quantized::group(&mut files, config, &mut open_part)?;
+        let Grouped { mut parts, config } = quantized::group(&mut files, config, &mut open_part)?;
+        parts.extend(change(&mut files)?);
         let mut reader = Reader {
             name,
             #[cfg(native)]

@@ -1,6 +1,7 @@
 //! Models at URLs with a blocking API: the remote counterpart of [`Reader`](super::Reader).
 
 use super::Verified;
+use crate::adapter::Adapter;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "write")]
 use crate::identity::Identity;
@@ -59,11 +60,21 @@ impl<S: ModelSource> RemoteReader<S> {
     /// # Errors
     /// As for [`Loader::open`] and [`Loader::load_index`].
     pub fn open_source(source: S, options: Options) -> Result<Self> {
+        RemoteReader::open_with(source, Vec::new(), options)
+    }
+
+    /// Like [`RemoteReader::open_source`], with adapters and the sources of their files: the locations of the adapters
+    /// are not used.
+    ///
+    /// # Errors
+    /// As for [`RemoteReader::open_source`]; `UNSUPPORTED`, `NOT_FOUND` and `FORMAT` for what is no adapter of this
+    /// model.
+    pub fn open_with(source: S, adapters: Vec<(S, Adapter)>, options: Options) -> Result<Self> {
         #[cfg(feature = "write")]
         let url = source.name().to_owned();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
-            let loader = Rc::new(Loader::open(source, options).await?);
+            let loader = Rc::new(Loader::open(source, options).await?.with_adapters(adapters).await?);
             let tensors = loader.load_index().await?.iter().map(Arc::unwrap_or_clone).collect();
             let (metadata, warnings) = (loader.load_metadata().await?, loader.warnings().await?);
             Ok::<_, Error>((loader, metadata, tensors, warnings))

@@ -100,6 +100,7 @@ fn in_dtypes(input: &dyn Input, dtype: Option<&Dtype>, companion: Option<&dyn Co
     let mut has_parts = false;
     for tensor in input.tensors() {
         let dtype = dtype.filter(|_| !companion.is_some_and(|companion| companion.keeps_dtype(tensor)));
+        let dtype = dtype.or_else(|| tensor.is_adapted().then_some(&tensor.dtype));
         match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
             Some(dtype) => tensors.push(in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?),
             None => {

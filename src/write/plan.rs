@@ -161,7 +161,7 @@ impl fmt::Debug for Sources<'_> {
 impl<'a> Sources<'a> {
     /// The tensors of a model.
     pub fn of(input: &'a dyn Input) -> Self {
-        let quantized = input.tensors().iter().filter(|tensor| tensor.quantized().is_some());
+        let quantized = input.tensors().iter().filter(|tensor| tensor.quantized().is_some() && !tensor.is_adapted());
         let parts = quantized.flat_map(Tensor::stored_parts).map(|part| (part.name.clone(), part)).collect();
         Sources { input, tensors: input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect(), parts }
     }

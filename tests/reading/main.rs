@@ -2,6 +2,7 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
+mod adapters;
 mod chunks;
 #[path = "../corpus/mod.rs"]
 mod corpus;

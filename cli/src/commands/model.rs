@@ -128,7 +128,7 @@ impl HttpArguments {
                 Model::Object(Box::new(RemoteReader::open_source(ObjectSource::new(url)?, options)?))
             }
             Some(url) => Model::Remote(Box::new(RemoteReader::open_source(self.source(url, headers)?, options)?)),
-            None => Model::Local(Box::new(Reader::open_with_config(place, options.config.as_ref())?)),
+            None => Model::Local(Box::new(Reader::open_with(place, options.config.as_ref(), &[])?)),
         };
         for (file, warning) in model.warnings() {
             warn(&format!("{file}: {warning}"));

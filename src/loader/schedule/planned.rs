@@ -33,6 +33,13 @@ pub(crate) struct Form<'a> {
     pub(crate) is_dense: bool,
 }
 
+impl Form<'_> {
+    /// The form of a tensor: values of adapted ones are computed, also without a dtype.
+    pub(crate) fn of(self, tensor: &Tensor) -> Self {
+        Form { is_dense: self.is_dense || tensor.is_adapted(), ..self }
+    }
+}
+
 impl<B> PlannedTensor<B> {
     /// Plans to load a tensor, or rows of it, in a form.
     pub(crate) fn new(tensor: Arc<Tensor>, rows: Option<Rows>, into: Option<B>, form: Form<'_>) -> Result<Self> {

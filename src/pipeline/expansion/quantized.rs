@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::codec::cast::{Kind, encoder_of, kind_of};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Bytes, Component, Quantized, Tensor, matrix_of};
+use crate::index::{Bytes, Component, Encoding, Quantized, Tensor, matrix_of};
 use crate::pipeline::LoadedComponent;
 use std::ops::Range;
 use std::sync::Arc;
@@ -83,6 +83,10 @@ impl Dequantization {
         };
         let mut components = Vec::with_capacity(needs.len());
         for (at, (component, needed)) in tensor.components.iter().zip(needs).enumerate() {
+            if component.encoding != Encoding::Raw {
+                components.push(component.clone()); // it can be decoded only as a whole
+                continue;
+            }
             let bounds = needed.bounds();
             let length = component.range.end - component.range.start;
             let bounds = bounds.start.min(length)..bounds.end.min(length);

@@ -1,0 +1,104 @@
+//! Opens the adapters whose updates are added to the weights. The code is deferred in the npm package.
+
+use crate::adapter::{self, Adapter, AdapterConfig, AdapterFile};
+use crate::deferred::Code;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Parsed, Part};
+use crate::loader::Loader;
+use crate::loader::quantized::read_range;
+use crate::loader::shard::Shard;
+use crate::loader::transfer::file::ModelFile;
+use crate::quantization::{Contents, GroupedFile};
+use crate::source::ModelSource;
+use futures::future::{FutureExt, LocalBoxFuture};
+use std::rc::Rc;
+
+/// An adapter, whose file is one of the last of the loader.
+#[derive(Debug)]
+pub(super) struct OpenAdapter {
+    settings: Adapter,
+    /// The contents of its scalars.
+    contents: Contents,
+}
+
+impl<S: ModelSource> Loader<S> {
+    /// Adds the updates of adapters to the weights that they are for, in this order.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` for a file that is no adapter, and for a signed model; `NOT_FOUND` without the configuration that
+    /// an adapter needs; errors of the sources and of the formats' parsers. That the weights exist and have the same
+    /// shapes is checked when the index is read.
+    #[doc(hidden)]
+    pub fn with_adapters(mut self, adapters: Vec<(S, Adapter)>) -> LocalBoxFuture<'static, Result<Self>> {
+        async move {
+            if let Some((first, _)) = adapters.first() {
+                first.host().load_code(Code::Formats).await?;
+                first.host().load_code(Code::Calls).await?;
+            }
+            for (source, settings) in adapters {
+                self.add_adapter(source.located().await?, settings).await?;
+            }
+            Ok(self)
+        }
+        .boxed_local()
+    }
+
+    async fn add_adapter(&mut self, source: S, mut settings: Adapter) -> Result<()> {
+        let file = Rc::new(ModelFile::new(source, Rc::clone(&self.stats), self.options.retry));
+        let place = |error: Error| error.in_file(file.source.name());
+        settings.check()?;
+        if self.options.signature.is_some() {
+            let error = Error::new(ErrorKind::Unsupported, "the signature of a model does not cover an adapter");
+            return Err(place(error.advise("Open the model without the adapter, or without the signature.")));
+        }
+        let digests = &self.options.digests;
+        file.expect_whole(digests.of_whole_file(&file.source, None));
+        let Parsed::File(index) = file.parse().await? else {
+            let error = Error::new(ErrorKind::Unsupported, "an adapter must be one file");
+            return Err(place(error.advise("Open the file with its tensors.")));
+        };
+        let mut contents = Contents::new();
+        for (name, range) in adapter::contents_to_read(&index) {
+            contents.insert(name, read_range(&file, range).await.map_err(place)?);
+        }
+        let adapter = AdapterFile { index, settings: settings.clone(), contents };
+        if adapter.needs_config().map_err(place)? {
+            settings = settings.with_found_config(read_config(&file).await?);
+        }
+        let AdapterFile { index, contents, .. } = adapter;
+        let shard = self.shards.len();
+        self.shards.push(Shard::opened(file, index, shard, digests));
+        self.adapters.push(OpenAdapter { settings, contents });
+        Ok(())
+    }
+
+    /// Replaces the weights of the model that its adapters update.
+    pub(super) async fn with_updates(&self, files: Vec<GroupedFile>) -> Result<Vec<GroupedFile>> {
+        let mut adapters = Vec::with_capacity(self.adapters.len());
+        for (number, OpenAdapter { settings, contents }) in self.adapters.iter().enumerate() {
+            let index = self.read_shard(files.len() + number).await?.index.clone();
+            adapters.push(AdapterFile { index, settings: settings.clone(), contents: contents.clone() });
+        }
+        adapter::apply(files, adapters)
+    }
+}
+
+impl<S: ModelSource> Loader<S> {
+    pub(super) fn has_adapters(&self) -> bool {
+        !self.adapters.is_empty()
+    }
+}
+
+/// The `adapter_config.json` beside an adapter; `None` if there is none.
+async fn read_config<S: ModelSource>(file: &ModelFile<S>) -> Result<Option<AdapterConfig>> {
+    let part = Part { path: AdapterConfig::FILE_NAME.to_owned(), ..Part::default() };
+    let read = async {
+        let file = Rc::new(file.part(&part)?);
+        file.parse_with(|window| Ok(window.get_all(AdapterConfig::MAX_BYTES)?.to_vec())).await
+    };
+    match read.await {
+        Ok(json) => AdapterConfig::from_json(&json).map(Some),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

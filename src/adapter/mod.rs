@@ -66,7 +66,8 @@ impl Adapter {
         Adapter { config: self.config.or(config), ..self }
     }
 
-    pub(crate) fn location(&self) -> &Path {
+    /// Where it is, as given.
+    pub fn location(&self) -> &Path {
         &self.location
     }
 

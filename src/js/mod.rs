@@ -1,5 +1,6 @@
 //! The interface to JavaScript, which `weightstream.js` calls. It returns promises and plain objects, and has no logic.
 
+mod adapters;
 mod allocator;
 mod cache;
 mod cached_files;
@@ -87,16 +88,24 @@ impl JsLoader {
                 cancel::run_until_stopped(options::signal(&options), &close_signal, loading).await?;
             }
             let settings = options::read(&source, &options)?;
+            let adapters = options::adapters(&options);
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
             let cache = Rc::new(Report::default());
             let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
             let pool = pool(workers.as_ref());
             let opening = async {
-                let mut source = WebSource::new(&source, settings.client)?.into_root().await?;
-                if let Some(choice) = settings.cache {
-                    source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
+                let mut source = WebSource::new(&source, settings.client.clone())?.into_root().await?;
+                if let Some(choice) = settings.cache.clone() {
+                    source = source.with_cache(choice, settings.key_function.clone(), Rc::clone(&cache)).await?;
                 }
-                let loader = Loader::open(source, settings.loader).await?;
+                let mut loader = Loader::open(source, settings.loader).await?;
+                if let Some(adapters) = adapters {
+                    deferred::load(Code::Formats).await?;
+                    let report = Rc::clone(&cache);
+                    let (client, cache, key_function) = (settings.client, settings.cache, settings.key_function);
+                    let sharing = adapters::Sharing { client, cache, key_function, report };
+                    loader = adapters::add(loader, adapters, sharing).await?;
+                }
                 Ok(match pool {
                     Some(pool) => loader.with_pool(pool),
                     None => loader,

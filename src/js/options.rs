@@ -264,8 +264,13 @@ fn object<T: JsCast>(options: &JsValue, name: &str) -> Option<T> {
     field(options, name).map(JsCast::unchecked_into)
 }
 
+/// The option `adapters`.
+pub(super) fn adapters(options: &JsValue) -> Option<Array> {
+    object(options, "adapters")
+}
+
 /// The value of a property, unless it is undefined or null.
-fn field(options: &JsValue, name: &str) -> Option<JsValue> {
+pub(super) fn field(options: &JsValue, name: &str) -> Option<JsValue> {
     if !options.is_object() {
         return None;
     }

@@ -102,6 +102,22 @@ export interface CallOptions {
   signal?: AbortSignal | null | undefined;
 }
 
+/** An adapter of {@link OpenOptions.adapters}. */
+export interface AdapterOptions {
+  /**
+   * The file of the adapter, as {@link StreamingLoader.open} accepts sources, except a `Response`. Requests to the
+   * origin of the model have its headers and credentials; the cache is that of the model.
+   */
+  source: Source;
+  /** What the updates are multiplied by, in addition to what the adapter states. Default: 1. */
+  scale?: number | undefined;
+  /**
+   * The content of the adapter's `adapter_config.json`, which PEFT needs. Default: the file of that name beside the
+   * adapter.
+   */
+  config?: object | undefined;
+}
+
 /**
  * Options of {@link StreamingLoader.open}.
  *
@@ -212,6 +228,14 @@ export interface OpenOptions {
    * beside the model is requested.
    */
   config?: object | undefined;
+  /**
+   * LoRA adapters whose updates are added, in this order, to the weights that they were trained for: adapters of PEFT,
+   * of kohya's scripts, and in GGUF. These tensors have the layout `"adapted"` and the attribute `adapters`, and load
+   * in their dtype, or in that of `as`; they become floats while they stream, with one more tensor in memory. Only they
+   * are read with the adapter, so that another adapter needs only them again. `toBlob()` is not available. Default:
+   * none.
+   */
+  adapters?: Iterable<AdapterOptions> | undefined;
   /**
    * The maximum number of bytes that one call holds of tensors that are not yet delivered to the app. All prefetched
    * tensors together count as one call. At the limit, reading pauses. A single tensor may be larger. Default: 256 MiB.
@@ -513,7 +537,7 @@ export type Dtype =
   | PackedDtype | UnknownName;
 
 /** How the elements of a tensor are stored. To compare it with another name, widen it to a string first. */
-export type Layout = "dense" | "sparse_csr" | "sparse_coo" | "quantized" | UnknownName;
+export type Layout = "dense" | "sparse_csr" | "sparse_coo" | "quantized" | "adapted" | UnknownName;
 
 /** How a tensor of the layout `"quantized"` is quantized. Methods have further fields. */
 export interface Quantization {
@@ -560,7 +584,7 @@ export interface TensorInfo {
   /**
    * How a tensor of the layout `"quantized"` is quantized: its codes, scales and more are components, from which `as`
    * computes floats. Its dtype is that of these floats, rounded as the quantizing package does. See
-   * "Quantized layouts in SafeTensors" in `docs/formats.md`.
+   * "Quantized layouts" in `docs/formats.md`.
    */
   readonly quantization?: Quantization;
 }

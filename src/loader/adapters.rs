@@ -83,12 +83,6 @@ impl<S: ModelSource> Loader<S> {
     }
 }
 
-impl<S: ModelSource> Loader<S> {
-    pub(super) fn has_adapters(&self) -> bool {
-        !self.adapters.is_empty()
-    }
-}
-
 /// The `adapter_config.json` beside an adapter; `None` if there is none.
 async fn read_config<S: ModelSource>(file: &ModelFile<S>) -> Result<Option<AdapterConfig>> {
     let part = Part { path: AdapterConfig::FILE_NAME.to_owned(), ..Part::default() };

@@ -85,6 +85,11 @@ impl<S: ModelSource> Loader<S> {
         group.boxed_local()
     }
 
+    /// Whether updates of adapters are added to weights.
+    pub(super) fn has_adapters(&self) -> bool {
+        !self.adapters.is_empty()
+    }
+
     fn may_be_quantized(&self, open: &OpenShard) -> bool {
         if self.has_adapters() {
             return true;

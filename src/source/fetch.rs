@@ -30,7 +30,7 @@ use web_sys::{AbortController, Headers, RequestCache, RequestCredentials, Reques
 const FAILURES_BEFORE_WHOLE: u32 = 2;
 
 /// Request settings.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Client {
     /// Replaces `globalThis.fetch`.

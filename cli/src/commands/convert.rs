@@ -7,13 +7,13 @@ use super::terminal::inform;
 use super::{Failure, count, one_line, progress::Bar, warn};
 use indicatif::DecimalBytes;
 use signal_hook::flag;
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::Dtype;
 use weightstream::internals::write::{self, Compression, ConvertOptions, Converted, Input, Sizes, TensorOrder};
-use weightstream::{Error, Result};
+use weightstream::{Adapter, Dtype, Error, Result};
 
 /// Converts a model of any size to another format, with little memory.
 ///
@@ -33,6 +33,10 @@ pub(super) struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     conversion: ConversionArguments,
+    /// A LoRA adapter whose updates are added to the weights: a file or a folder of PEFT, of kohya's scripts or in
+    /// GGUF; a URL if the model is at one. `=0.5` after it scales the updates. Can be repeated.
+    #[arg(long = "adapter", value_name = "FILE|FOLDER|URL[=SCALE]", value_parser = parse_adapter)]
+    adapters: Vec<Adapter>,
     /// Replace OUT, and with --shard-size its files, if they exist. Without this option, nothing is written if one of
     /// them exists.
     #[arg(long)]
@@ -40,10 +44,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { input, output, conversion, force } = arguments;
+    let Arguments { input, output, conversion, adapters, force } = arguments;
     let format = conversion.format().or_else(|| write::format_of_name(&output));
     let options = conversion.options(&input, format, TensorOrder::Source)?.keep_existing(!force);
-    let model = input.open()?;
+    let model = input.open_with(adapters)?;
     let tensors = model.input().tensors();
     if let Some(name) = format.filter(|format| format.name == "gguf").and_then(|_| foreign_name(tensors)) {
         warn(&format!(
@@ -52,6 +56,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         ));
     }
     write(model.input(), &output, &options)
+}
+
+fn parse_adapter(text: &str) -> Result<Adapter, Infallible> {
+    let scaled = text.rsplit_once('=').and_then(|(location, scale)| Some((location, scale.parse().ok()?)));
+    Ok(match scaled {
+        Some((location, scale)) => Adapter::new(location).scale(scale),
+        None => Adapter::new(text),
+    })
 }
 
 /// Converts with a progress bar, stops at a signal, and prints a summary.

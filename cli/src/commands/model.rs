@@ -11,7 +11,7 @@ use weightstream::internals::native::{Reader, RemoteReader, Verified, read_file,
 use weightstream::internals::progress::Progress;
 use weightstream::internals::source::http::HttpSource;
 use weightstream::internals::write::Input;
-use weightstream::{Error, ErrorKind, ModelConfig, Result};
+use weightstream::{Adapter, Error, ErrorKind, ModelConfig, Result};
 use weightstream_publish::object::ObjectSource;
 
 /// The arguments that select the model.
@@ -87,7 +87,14 @@ impl ModelArguments {
     pub(super) fn open_signed(&self, signature: Option<SignedDigests>) -> Result<Model, Failure> {
         let headers = self.http.headers_for(&[&self.place])?;
         let options = Options::default().with_signature(signature).with_config(self.read_config()?);
-        self.http.open(&self.place, &headers, options)
+        self.http.open(&self.place, &headers, options, Vec::new())
+    }
+
+    /// Like [`ModelArguments::open`], with adapters.
+    pub(super) fn open_with(&self, adapters: Vec<Adapter>) -> Result<Model, Failure> {
+        let headers = self.http.headers_for(&[&self.place])?;
+        let options = Options::default().with_config(self.read_config()?);
+        self.http.open(&self.place, &headers, options, adapters)
     }
 
     fn read_config(&self) -> Result<Option<ModelConfig>> {
@@ -110,7 +117,7 @@ impl HttpArguments {
         let headers = self.headers_for(&places)?;
         let mut models = Vec::new();
         for place in places {
-            models.push(self.open(place, &headers, Options::default())?);
+            models.push(self.open(place, &headers, Options::default(), Vec::new())?);
         }
         let lost = |_| Error::new(ErrorKind::Internal, "a model was not opened");
         Ok(models.try_into().map_err(lost)?)
@@ -122,13 +129,26 @@ impl HttpArguments {
         Ok(if self.same_origin { source.same_origin_only() } else { source })
     }
 
-    fn open(&self, place: &OsString, headers: &[(String, String)], options: Options) -> Result<Model, Failure> {
+    fn open(
+        &self,
+        place: &OsString,
+        headers: &[(String, String)],
+        options: Options,
+        adapters: Vec<Adapter>,
+    ) -> Result<Model, Failure> {
         let model = match url(place) {
             Some(url) if is_object(url) => {
-                Model::Object(Box::new(RemoteReader::open_source(ObjectSource::new(url)?, options)?))
+                let adapters = sources(adapters, &|location| is_object(location), &ObjectSource::new)?;
+                Model::Object(Box::new(RemoteReader::open_with(ObjectSource::new(url)?, adapters, options)?))
             }
-            Some(url) => Model::Remote(Box::new(RemoteReader::open_source(self.source(url, headers)?, options)?)),
-            None => Model::Local(Box::new(Reader::open_with(place, options.config.as_ref(), &[])?)),
+            Some(url) => {
+                // A secret of the model's host must not be sent to another one.
+                let headers_for = |location: &str| if origin(location) == origin(url) { headers } else { &[] };
+                let open = |location: &str| self.source(location, headers_for(location));
+                let adapters = sources(adapters, &|location| is_url(location), &open)?;
+                Model::Remote(Box::new(RemoteReader::open_with(self.source(url, headers)?, adapters, options)?))
+            }
+            None => Model::Local(Box::new(Reader::open_with(place, options.config.as_ref(), &adapters)?)),
         };
         for (file, warning) in model.warnings() {
             warn(&format!("{file}: {warning}"));
@@ -156,6 +176,23 @@ impl HttpArguments {
         }
         Ok(headers)
     }
+}
+
+/// The sources of adapters, which must be where the model is.
+fn sources<S>(
+    adapters: Vec<Adapter>,
+    is_there: &dyn Fn(&str) -> bool,
+    open: &dyn Fn(&str) -> Result<S>,
+) -> Result<Vec<(S, Adapter)>> {
+    let source = |adapter: Adapter| match adapter.location().to_str().filter(|location| is_there(location)) {
+        Some(location) => Ok((open(location)?, adapter)),
+        None => {
+            let what = "the adapter is not where the model is: both must be files, or at URLs of the same kind";
+            let error = Error::new(ErrorKind::InvalidArgument, what);
+            Err(error.in_file(&adapter.location().display().to_string()).advise("Download one of them."))
+        }
+    };
+    adapters.into_iter().map(source).collect()
 }
 
 impl Model {

@@ -81,10 +81,11 @@ export class StreamingLoader {
         .then((ready) => (isWhole ? ready : head.request(source, ready)));
       const [unsigned] = await Promise.all([preparing, init()]);
       checkAborted(signal);
-      if (inWorker) checkPostable(unsigned.source);
+      const { adapters = [] } = unsigned.options;
+      if (inWorker) [unsigned, ...adapters].forEach(({ source }) => checkPostable(source));
       const ready = await withSignature(unsigned, source);
-      const { signature } = ready.options;
-      return StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature } : undefined);
+      const { signature, adapters } = ready.options;
+      return StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature, adapters } : undefined);
     };
     try {
       return await untilAborted(signal, opening, (loader) => loader.close());

@@ -84,6 +84,14 @@ export class Failure implements ErrorFields {
   free(): void;
 }
 
+/** An adapter, whose source is as the caller passes it until it is checked. */
+export interface CheckedAdapter {
+  source: CheckedSource;
+  scale?: number | undefined;
+  /** JSON. */
+  config?: string | undefined;
+}
+
 /** Options of `open` that `options/options.js` has checked and converted to plain data of this realm. */
 export interface CheckedOpenOptions {
   signal?: AbortSignal | undefined;
@@ -99,6 +107,7 @@ export interface CheckedOpenOptions {
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /** JSON. */
   config?: string | undefined;
+  adapters?: CheckedAdapter[] | undefined;
   maxMemory?: number | undefined;
   workers?: number | undefined;
   digests?: { tensors?: [name: string, digest: string][]; files?: [path: string, digest: string][] } | undefined;

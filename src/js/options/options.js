@@ -258,12 +258,27 @@ const config = (value, name) => {
   if (!isObject(value) || Array.isArray(value)) throw invalidValue(name, value, "the object in a config.json");
   return JSON.stringify(value);
 };
+const ADAPTER = options({
+  source: (value) => value,
+  scale: check((value) => Number.isFinite(value), "a finite number"),
+  config,
+});
+/** @type {Check<{ source: any, scale?: number, config?: string }[]>} source.js checks the sources. */
+const adapters = (value, name) => {
+  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
+  return iterated(value, name).map((given, at) => {
+    const { source, ...others } = ADAPTER(given, `${name}[${at}]`);
+    if (source === undefined) throw invalid(`\`${name}[${at}]\` has no \`source\``);
+    return { source, ...others };
+  });
+};
 const INIT = options({
   module: (value) => value,
   worker: callable,
   workerUrl: urlOf,
 }, "init");
 const OPEN = options({
+  adapters,
   signal,
   fetch: callable,
   headers,

@@ -25,12 +25,20 @@ const MAX_FILES = 10_000;
  * Checks a source, and adds the options that it needs itself. Dropped items are read before the first `await`, after
  * which they are empty.
  *
- * @template {{ fetch?: typeof fetch | undefined, cache?: unknown }} Options
+ * @template {{ fetch?: typeof fetch | undefined, cache?: unknown, adapters?: any[] }} Options
  * @param {unknown} source
- * @param {Options} options
+ * @param {Options} given
  * @returns {Promise<{ source: CheckedSource, options: Options }>}
  */
-export async function prepared(source, options) {
+export async function prepared(source, given) {
+  const options = { ...given };
+  if (given.adapters) {
+    const checked = given.adapters.map(async ({ source, ...others }) => {
+      if (isResponse(source)) throw invalid("`source` of an adapter is a Response. Pass its URL");
+      return { source: await sourceOf(source, given.fetch !== undefined), ...others };
+    });
+    options.adapters = await Promise.all(checked);
+  }
   if (isResponse(source)) {
     const [url, own] = onceOptions(source, options.fetch);
     return { source: url, options: { ...options, ...own } };

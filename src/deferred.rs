@@ -21,13 +21,32 @@ pub enum Code {
     Calls,
     /// The cache in IndexedDB or in an object of the caller.
     Databases,
+    /// The containers of other tools: NumPy, PyTorch, HDF5, TensorFlow.js, TensorFlow Lite and MLC.
+    Containers,
+    /// Quantized tensors of several components, and adapters.
+    Quantization,
 }
 
 impl Code {
     /// All parts, in the order of their numbers.
     #[cfg(npm)]
-    pub(crate) const ALL: [Code; 7] =
-        [Code::Formats, Code::Cache, Code::Extras, Code::Manifests, Code::Workers, Code::Calls, Code::Databases];
+    pub(crate) const ALL: [Code; 9] = [
+        Code::Formats,
+        Code::Cache,
+        Code::Extras,
+        Code::Manifests,
+        Code::Workers,
+        Code::Calls,
+        Code::Databases,
+        Code::Containers,
+        Code::Quantization,
+    ];
+
+    /// The part that this one calls, which is loaded before it.
+    #[cfg(npm)]
+    pub(crate) fn base(self) -> Option<Code> {
+        matches!(self, Code::Containers | Code::Quantization).then_some(Code::Formats)
+    }
 }
 
 #[cfg(npm)]

@@ -117,6 +117,7 @@
 //! | | [`mod@format`] | one folder per format: parser, writer and tests |
 //! | | `pipeline` | decodes, verifies, converts and expands components |
 //! | | `quantization` | which tensors are parts of a quantized one; how codes become floats |
+//! | | `adapter` | which tensors of a LoRA adapter update which weight; how updates are added |
 //! | | `plan` | which ranges to request |
 //! | | `trust` | which digests of whole files are compared before bytes are passed on |
 //! | parts | `window`, `cursor`, `fields` | known bytes of a file, and how parsers read them |

@@ -1,6 +1,7 @@
 //! Loads every fixture, valid or invalid, with the package in three browsers and through mmap. Metadata, index and
 //! tensors must be identical, or the error codes.
 
+mod adapters;
 mod main_part;
 
 use std::fs;
@@ -49,6 +50,8 @@ pub fn run(project: &Project) -> Result<()> {
                 Err(_) => refused += 1,
             }
         }
+        let adapters = adapters::compare(&browser, engine, &fixtures)?;
+        println!("{engine}: {adapters} models with adapters identical to those of the native reader");
         println!(
             "{engine}: {} files, {tensors} tensors identical to mmap, {refused} files rejected with the same error",
             models.len()

@@ -166,11 +166,11 @@ impl OpenOptions {
         let mut client = Client::default();
         (client.hub, client.part_urls) = (self.hub(), self.part_urls());
         (client.fetch, client.credentials, client.headers) = (self.fetch, self.credentials, self.headers);
-        let client = client.for_url(value.as_string().as_deref());
+        let client = Rc::new(client.for_url(value.as_string().as_deref()));
         let mut adapters = Vec::with_capacity(self.adapters.len());
         for adapter in self.adapters {
             let location = JsValue::from_str(&adapter.location().to_string_lossy());
-            adapters.push((WebSource::new(&location, client.clone())?.into_root().await?, adapter));
+            adapters.push((WebSource::new(&location, Rc::clone(&client))?.into_root().await?, adapter));
         }
         let source = WebSource::new(value, client)?.into_root().await?;
         #[cfg(feature = "web-workers")]

@@ -24,6 +24,13 @@ pub(crate) fn set(load: Function) {
 /// # Errors
 /// `NETWORK` if it cannot be loaded.
 pub(crate) async fn load(code: Code) -> Result<()> {
+    if let Some(base) = code.base() {
+        load_alone(base).await?;
+    }
+    load_alone(code).await
+}
+
+async fn load_alone(code: Code) -> Result<()> {
     let Some(load) = LOAD.with_borrow(Option::clone).filter(|_| !deferred::is_loaded(code)) else { return Ok(()) };
     let loading = load.call1(&JsValue::UNDEFINED, &(code as u32).into());
     match loading.map(|promise| promise.unchecked_into::<Promise>()) {
@@ -45,6 +52,8 @@ fn error(code: Code, cause: &JsValue) -> Error {
         Code::Manifests => "weightstream_manifests.wasm, which has the code for manifests",
         Code::Workers => "weightstream_workers.wasm, which has the code of workers",
         Code::Databases => "weightstream_databases.wasm, which has the code of the cache in IndexedDB",
+        Code::Containers => "weightstream_containers.wasm, which has the code for this format",
+        Code::Quantization => "weightstream_quantization.wasm, which has the code for quantized tensors",
         Code::Calls => "weightstream_calls.wasm, which has the code of conversions",
     };
     Error::new(ErrorKind::Network, [what, ", cannot be loaded: ", &reason].concat())

@@ -36,10 +36,11 @@ pub struct Format {
 }
 
 impl Format {
-    /// Whether the npm package loads the code of this format only when a file of it is opened.
+    /// The part of the npm package's module that has the code of this format, which is loaded only when a file of it is
+    /// opened: its place in the list of parts. `None` for the main part.
     #[doc(hidden)]
-    pub fn is_deferred(&self) -> bool {
-        self.parser.code.is_some()
+    pub fn part(&self) -> Option<usize> {
+        self.parser.code.map(|code| code as usize)
     }
 
     /// Reads the header and index of a file of this format.
@@ -150,22 +151,23 @@ impl Parser {
 
 impl Parser {
     /// The same parser, whose code is in the part of rare formats.
+    #[cfg(any(feature = "aero", feature = "burnpack", feature = "embd", feature = "onnx", feature = "ztensor"))]
+    pub(crate) const fn deferred(self) -> Self {
+        self.deferred_to(Code::Formats)
+    }
+
+    /// The same parser, whose code is in the part of containers of other tools.
     #[cfg(any(
-        feature = "aero",
-        feature = "burnpack",
-        feature = "embd",
         feature = "hdf5",
         feature = "mlc",
         feature = "npy",
         feature = "npz",
-        feature = "onnx",
         feature = "pytorch",
         feature = "tfjs",
-        feature = "tflite",
-        feature = "ztensor"
+        feature = "tflite"
     ))]
-    pub(crate) const fn deferred(self) -> Self {
-        self.deferred_to(Code::Formats)
+    pub(crate) const fn in_containers(self) -> Self {
+        self.deferred_to(Code::Containers)
     }
 
     /// The same parser, whose code is in this part.

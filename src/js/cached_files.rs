@@ -45,7 +45,7 @@ pub(super) async fn find(urls: Array, options: JsValue, forgets: bool) -> Result
         let settings = options::read_file(&url, &options)?;
         let url = url.as_string().unwrap_or_default();
         let name = settings.key_function.name(&url).map_err(failure)?;
-        let partition = FetchSource::new(url, Rc::new(settings.client)).partition();
+        let partition = FetchSource::new(url, settings.client).partition();
         keys.push(key::join(partition.as_deref(), &name));
         choice = settings.cache;
     }

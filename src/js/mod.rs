@@ -15,11 +15,13 @@ mod options;
 mod progress;
 mod promise;
 mod reading;
+mod sources;
 mod tensor;
 mod tensor_reader;
 mod value;
 #[cfg(feature = "safetensors")]
 mod view;
+mod warnings;
 mod workers;
 
 use crate::browser::deferred;
@@ -40,6 +42,7 @@ use futures::stream::{LocalBoxStream, StreamExt, TryStreamExt};
 use js_sys::{Array, Function, Promise};
 use progress::ProgressReporter;
 use promise::future_to_promise;
+use sources::Sources;
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
@@ -83,34 +86,32 @@ impl JsLoader {
     pub fn open(source: JsValue, options: JsValue) -> Promise {
         future_to_promise(async move {
             let close_signal = CloseSignal::default();
-            if options::is_signed(&options) {
-                let loading = deferred::load(Code::Extras);
+            for code in options::code_of(&options) {
+                let loading = deferred::load(code);
                 cancel::run_until_stopped(options::signal(&options), &close_signal, loading).await?;
             }
             let settings = options::read(&source, &options)?;
-            let adapters = options::adapters(&options);
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
             let cache = Rc::new(Report::default());
             let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
-            let pool = pool(workers.as_ref());
-            let opening = async {
-                let mut source = WebSource::new(&source, settings.client.clone())?.into_root().await?;
-                if let Some(choice) = settings.cache.clone() {
-                    source = source.with_cache(choice, settings.key_function.clone(), Rc::clone(&cache)).await?;
-                }
-                let mut loader = Loader::open(source, settings.loader).await?;
-                if let Some(adapters) = adapters {
-                    deferred::load(Code::Formats).await?;
-                    let report = Rc::clone(&cache);
-                    let (client, cache, key_function) = (settings.client, settings.cache, settings.key_function);
-                    let sharing = adapters::Sharing { client, cache, key_function, report };
-                    loader = adapters::add(loader, adapters, sharing).await?;
-                }
+            let sources = Rc::new(Sources {
+                client: settings.client,
+                cache: settings.cache,
+                key_function: settings.key_function,
+                report: Rc::clone(&cache),
+            });
+            let (own, pool) = (Rc::clone(&sources), pool(workers.as_ref()));
+            let opening = async move {
+                let loader = Loader::open(own.open(&source).await?, settings.loader).await?;
                 Ok(match pool {
                     Some(pool) => loader.with_pool(pool),
                     None => loader,
                 })
             };
+            let mut opening = opening.boxed_local();
+            if let Some(adapters) = options::adapters(&options) {
+                opening = adapters::add(opening, adapters, sources);
+            }
             let loader = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
             let (stats, on_progress) = (loader.shared_stats(), settings.on_progress);
             let loader = RefCell::new(Some(loader));
@@ -159,15 +160,6 @@ impl JsLoader {
     #[wasm_bindgen(getter, js_name = isCaching)]
     pub fn is_caching(&self) -> bool {
         self.cache.is_caching()
-    }
-
-    /// Resolves to the warnings about the model, each with the name of its file.
-    pub fn warnings(&self, signal: Option<web_sys::AbortSignal>) -> Promise {
-        self.run(signal, async move |loader| {
-            let warnings = loader.warnings().await?;
-            let texts = warnings.iter().map(|(file, warning)| JsValue::from(format!("{file}: {warning}")));
-            Ok(texts.collect::<Array>().into())
-        })
     }
 
     /// Loads one tensor.

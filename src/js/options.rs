@@ -2,6 +2,7 @@
 
 use super::failure;
 use crate::cache::{CacheOption, UserCache};
+use crate::deferred::Code;
 use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,7 +28,7 @@ use web_sys::{AbortSignal, RequestCredentials};
 /// The options of `StreamingLoader.open`.
 pub(super) struct Settings {
     pub(super) loader: loader::Options,
-    pub(super) client: Client,
+    pub(super) client: Rc<Client>,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<js_sys::Function>,
     /// Where to cache files; `None` for no caching.
@@ -53,7 +54,7 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
 
 /// The options of `openFile`.
 pub(super) struct FileSettings {
-    pub(super) client: Client,
+    pub(super) client: Rc<Client>,
     pub(super) retry: RetryPolicy,
     /// The digest of the whole file.
     pub(super) digest: Option<Digest>,
@@ -121,9 +122,9 @@ fn dtype(options: &JsValue) -> Option<Dtype> {
     text(options, "as").as_deref().map(Dtype::from_name)
 }
 
-fn client(source: &JsValue, options: &JsValue) -> Client {
+fn client(source: &JsValue, options: &JsValue) -> Rc<Client> {
     let hub = hub(&field(options, "hub").unwrap_or_default());
-    Client {
+    let client = Client {
         fetch: object(options, "fetch"),
         headers: pairs(options, "headers").collect(),
         credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
@@ -131,7 +132,8 @@ fn client(source: &JsValue, options: &JsValue) -> Client {
         part_urls: part_urls(options),
         ..Client::default()
     }
-    .for_url(source.as_string().as_deref())
+    .for_url(source.as_string().as_deref());
+    Rc::new(client)
 }
 
 /// The option `partUrl`.
@@ -195,9 +197,10 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
     pairs(digests, name).map(parse).collect()
 }
 
-/// Whether the options have a signature, whose code is deferred.
-pub(super) fn is_signed(options: &JsValue) -> bool {
-    field(options, "signature").is_some()
+/// The parts of the module that these options need.
+pub(super) fn code_of(options: &JsValue) -> impl Iterator<Item = Code> {
+    let has = |name, code| field(options, name).map(|_| code);
+    [has("signature", Code::Extras), has("adapters", Code::Quantization)].into_iter().flatten()
 }
 
 /// What a signature states, which `signature/signature.js` has verified. Unless the caller states the path of the

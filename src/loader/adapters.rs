@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Parsed, Part};
 use crate::loader::Loader;
 use crate::loader::quantized::read_range;
-use crate::loader::shard::Shard;
+use crate::loader::shard::{OpenShard, Shard};
 use crate::loader::transfer::file::ModelFile;
 use crate::quantization::{Contents, GroupedFile};
 use crate::source::ModelSource;
@@ -32,7 +32,7 @@ impl<S: ModelSource> Loader<S> {
     pub fn with_adapters(mut self, adapters: Vec<(S, Adapter)>) -> LocalBoxFuture<'static, Result<Self>> {
         async move {
             if let Some((first, _)) = adapters.first() {
-                first.host().load_code(Code::Formats).await?;
+                first.host().load_code(Code::Quantization).await?;
                 first.host().load_code(Code::Calls).await?;
             }
             for (source, settings) in adapters {
@@ -73,12 +73,14 @@ impl<S: ModelSource> Loader<S> {
     }
 
     /// Replaces the weights of the model that its adapters update.
-    pub(super) async fn with_updates(&self, files: Vec<GroupedFile>) -> Result<Vec<GroupedFile>> {
-        let mut adapters = Vec::with_capacity(self.adapters.len());
-        for (number, OpenAdapter { settings, contents }) in self.adapters.iter().enumerate() {
-            let index = self.read_shard(files.len() + number).await?.index.clone();
-            adapters.push(AdapterFile { index, settings: settings.clone(), contents: contents.clone() });
-        }
+    pub(super) fn with_updates(&self, files: Vec<GroupedFile>, opened: &[Rc<OpenShard>]) -> Result<Vec<GroupedFile>> {
+        let heads = opened.iter().skip(files.len());
+        let adapter = |(open, OpenAdapter { settings, contents }): (&Rc<OpenShard>, &OpenAdapter)| AdapterFile {
+            index: open.index.clone(),
+            settings: settings.clone(),
+            contents: contents.clone(),
+        };
+        let adapters = heads.zip(&self.adapters).map(adapter).collect();
         adapter::apply(files, adapters)
     }
 }

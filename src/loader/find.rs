@@ -76,13 +76,18 @@ impl<S: ModelSource> Loader<S> {
                 return Ok(files.clone());
             }
             if let Some(shard) = self.shards.first() {
-                shard.file.source.host().load_code(Code::Formats).await?;
+                shard.file.source.host().load_code(Code::Quantization).await?;
             }
             let files = self.group_quantized().await?;
             *grouped = Some(files.clone());
             Ok(files)
         };
         group.boxed_local()
+    }
+
+    /// The number of files without those of adapters.
+    pub(super) fn own_files(&self) -> usize {
+        self.shards.len() - self.adapters.len()
     }
 
     /// Whether updates of adapters are added to weights.
@@ -104,9 +109,9 @@ impl<S: ModelSource> Loader<S> {
         }
     }
 
-    /// The heads of all files of the model.
+    /// The heads of all files. Those of adapters are the last ones.
     pub(super) async fn read_shards(&self) -> Result<Vec<Rc<OpenShard>>> {
-        let reading = stream::iter(0..self.shards.len() - self.adapters.len()).map(|shard| self.read_shard(shard));
+        let reading = stream::iter(0..self.shards.len()).map(|shard| self.read_shard(shard));
         reading.buffered(self.options.concurrency).try_collect().await
     }
 

@@ -29,7 +29,8 @@ impl<S: ModelSource> Loader<S> {
     pub(super) fn group_quantized(&self) -> LocalBoxFuture<'_, Result<Vec<Rc<OpenShard>>>> {
         let group = async move {
             let opened = self.read_shards().await?;
-            let indexes: Vec<Index> = opened.iter().map(|open| open.index.clone()).collect();
+            let own = opened.iter().take(self.own_files());
+            let indexes: Vec<Index> = own.map(|open| open.index.clone()).collect();
             let contents = self.read_contents(&indexes).await?;
             let given = self.options.config.as_ref();
             let mut grouping = quantization::group(&indexes, given, &contents);
@@ -41,12 +42,9 @@ impl<S: ModelSource> Loader<S> {
                     Err(error) => warning = Some(format!("{} cannot be read: {error}", ModelConfig::FILE_NAME)),
                 }
             }
-            let (mut opened, mut grouped) = (opened, grouping.files);
+            let mut grouped = grouping.files;
             if self.has_adapters() {
-                grouped = self.with_updates(grouped).await?;
-                for shard in opened.len()..grouped.len() {
-                    opened.push(self.read_shard(shard).await?);
-                }
+                grouped = self.with_updates(grouped, &opened)?;
             }
             let mut files = Vec::with_capacity(opened.len());
             for (shard, (GroupedFile { mut index, parts }, open)) in grouped.into_iter().zip(opened).enumerate() {

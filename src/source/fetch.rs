@@ -1,6 +1,7 @@
 //! A URL, read by `fetch` with Range requests.
 
 mod hub;
+mod on_hub;
 mod scheme;
 
 use super::exchange::exchange;
@@ -16,7 +17,6 @@ use crate::cache::key::partition;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
-use hub::Header;
 use js_sys::{Date, Function, Promise, Reflect};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -29,8 +29,11 @@ use web_sys::{AbortController, Headers, RequestCache, RequestCredentials, Reques
 /// number of retries for a file without any response.
 const FAILURES_BEFORE_WHOLE: u32 = 2;
 
+/// A header of a request.
+type Header<'a> = (&'a str, String);
+
 /// Request settings.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Client {
     /// Replaces `globalThis.fetch`.
@@ -178,7 +181,7 @@ impl FetchSource {
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
         let header = range.map(|range| ("Range", answer::range_header(range)));
         match self.hub_file.as_deref() {
-            Some(file) => self.request_on_hub(file, header).await,
+            Some(file) => on_hub::request(self, file, header).await,
             None => self.send(&self.url, header).await,
         }
     }

@@ -53,9 +53,9 @@ impl WebSource {
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for anything else.
-    pub fn new(value: &JsValue, client: Client) -> Result<Self> {
+    pub fn new(value: &JsValue, client: Rc<Client>) -> Result<Self> {
         if let Some(url) = value.as_string() {
-            return Ok(WebSource(Origin::Fetch(FetchSource::new(url, Rc::new(client)))));
+            return Ok(WebSource(Origin::Fetch(FetchSource::new(url, client))));
         }
         match tag(value).as_str() {
             "[object Blob]" | "[object File]" => {

@@ -156,8 +156,13 @@ impl<'a> CallGraph<'a> {
     /// Divides the functions and the data among the main part, which has number 0, and others. `part_of` tells in which
     /// part the code of a function must be, `None` for the part that calls it. The main part has what several parts
     /// call, and all that its own functions call or have the addresses of, unless `part_of` tells another part; also
-    /// what functions call that `part_of` puts into the main part.
-    pub fn division(&self, part_of: impl Fn(&str) -> Option<usize>) -> Division {
+    /// what functions call that `part_of` puts into the main part. A part has what it and those call that are loaded
+    /// after it: `base_of` tells which part that is.
+    pub fn division(
+        &self,
+        part_of: impl Fn(&str) -> Option<usize>,
+        base_of: impl Fn(usize) -> Option<usize>,
+    ) -> Division {
         let part_of = |function: &Function| if function.may_be_merged() { None } else { part_of(&function.name) };
         let fixed: Vec<_> = self.functions.iter().map(part_of).collect();
         let fixed_in = |part: usize| {
@@ -180,7 +185,10 @@ impl<'a> CallGraph<'a> {
         for number in 1..=last {
             let reached = self.reached_from(fixed_in(number), is_other(number));
             for (part, _) in part.iter_mut().zip(reached).filter(|(_, is_reached)| *is_reached) {
-                *part = Some(if part.is_none() { number } else { 0 });
+                *part = Some(part.map_or(number, |other| {
+                    let mut common = [number].into_iter().chain(base_of(number));
+                    common.find(|base| [Some(other), base_of(other)].contains(&Some(*base))).unwrap_or(0)
+                }));
             }
         }
         // JavaScript has the code of imported functions, which only the main part can import.
@@ -205,17 +213,18 @@ impl<'a> CallGraph<'a> {
     }
 
     /// The functions that code of another part calls or has the addresses of, after that code: what must not be called
-    /// before the part is loaded.
-    pub fn entries(&self, division: &Division) -> BTreeSet<(String, String)> {
+    /// before the part is loaded. `base_of` is that of [`CallGraph::division`].
+    pub fn entries(&self, division: &Division, base_of: impl Fn(usize) -> Option<usize>) -> BTreeSet<(String, String)> {
         let function = |number: u32| self.functions.get(number as usize);
         let home = |number: u32| division.homes.get(number as usize).copied().unwrap_or(0);
+        let is_loaded = |own: usize, other: usize| other == 0 || other == own || base_of(own) == Some(other);
         let mut entries = BTreeSet::new();
         for (number, user) in (0..).zip(&self.functions).filter(|(_, user)| !user.is_data) {
             let (mut used, mut is_seen) = ([user.calls.as_slice(), &user.takes].concat(), BTreeSet::new());
             while let Some(number_of_used) = used.pop() {
                 match function(number_of_used).filter(|_| is_seen.insert(number_of_used)) {
                     Some(data) if data.is_data => used.extend(&data.takes),
-                    Some(entry) if ![0, home(number)].contains(&home(number_of_used)) => {
+                    Some(entry) if !is_loaded(home(number), home(number_of_used)) => {
                         entries.insert((user.name.clone(), entry.name.clone()));
                     }
                     _ => {}

@@ -1,9 +1,9 @@
 //! The parts of the package's module, and which code belongs to each.
 
-use weightstream::format::formats;
+use weightstream::format::{Format, formats};
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 7] = [
+pub const PARTS: [Part; 9] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -27,14 +27,7 @@ pub const PARTS: [Part; 7] = [
             "weightstream::loader::transfer::streams::",
             "weightstream::loader::loaded::Loaded<B>::expanded",
             "weightstream::pipeline::expansion::",
-            "weightstream::quantization::",
-            "weightstream::adapter::",
-            "weightstream::js::adapters::",
-            "weightstream::loader::adapters::",
-            "weightstream::loader::quantized::",
             "weightstream::loader::transfer::joined::",
-            "weightstream::window::scattered::",
-            "weightstream::zip::",
             // Only errors of serde about an unexpected float format one, and serde_json writes these itself.
             "serde_core::de::WithDecimalPoint",
             "structured_zstd::",
@@ -43,7 +36,7 @@ pub const PARTS: [Part; 7] = [
             "twox_hash::",
             "rmp::",
         ],
-        has_formats: true,
+        base: None,
     },
     Part {
         file: "weightstream_cache.wasm",
@@ -54,7 +47,7 @@ pub const PARTS: [Part; 7] = [
             "weightstream::js::cached_models::",
             "weightstream::source::cached::",
         ],
-        has_formats: false,
+        base: None,
     },
     Part {
         file: "weightstream_extras.wasm",
@@ -72,6 +65,7 @@ pub const PARTS: [Part; 7] = [
             "weightstream::js::view::JsViewReader::",
             "weightstream::js::view::Pieces::",
             "weightstream::js::view::read",
+            "weightstream::js::warnings::",
             "weightstream::loader::component_reader::",
             "weightstream::loader::differences::",
             "weightstream::loader::stored_bytes::",
@@ -82,9 +76,10 @@ pub const PARTS: [Part; 7] = [
             "weightstream::loader::transfer::signed::SignedContent::part",
             "weightstream::model::finder::",
             "weightstream::signature::",
+            "weightstream::source::fetch::on_hub::",
             "weightstream::source::files::find_root",
         ],
-        has_formats: false,
+        base: None,
     },
     Part {
         file: "weightstream_manifests.wasm",
@@ -98,7 +93,7 @@ pub const PARTS: [Part; 7] = [
             "weightstream::index::publication::",
             "weightstream::loader::digests::check_whole",
         ],
-        has_formats: false,
+        base: None,
     },
     Part {
         file: "weightstream_workers.wasm",
@@ -114,12 +109,12 @@ pub const PARTS: [Part; 7] = [
             "weightstream::workers::serve::",
             "weightstream::workers::worker::",
         ],
-        has_formats: false,
+        base: None,
     },
     Part {
         file: "weightstream_calls.wasm",
         paths: &["weightstream::codec::cast::", "weightstream::codec::dequantize::"],
-        has_formats: false,
+        base: None,
     },
     Part {
         file: "weightstream_databases.wasm",
@@ -129,9 +124,29 @@ pub const PARTS: [Part; 7] = [
             "weightstream::cache::kv_cache::",
             "weightstream::cache::user_cache::",
         ],
-        has_formats: false,
+        base: None,
+    },
+    Part {
+        file: "weightstream_containers.wasm",
+        paths: &["weightstream::format::warned::", "weightstream::window::scattered::", "weightstream::zip::"],
+        base: Some(FORMATS),
+    },
+    Part {
+        file: "weightstream_quantization.wasm",
+        paths: &[
+            "weightstream::adapter::",
+            "weightstream::js::adapters::",
+            "weightstream::loader::adapters::",
+            "weightstream::loader::quantized::",
+            "weightstream::pipeline::expansion::quantized::",
+            "weightstream::quantization::",
+        ],
+        base: Some(FORMATS),
     },
 ];
+
+/// The number of the first part.
+const FORMATS: usize = 1;
 
 /// Code below these paths that is called before the part is loaded.
 const MAIN_PATHS: [&str; 15] = [
@@ -160,19 +175,25 @@ pub struct Part {
     /// The name of its file.
     pub file: &'static str,
     paths: &'static [&'static str],
-    /// Whether the deferred formats belong to it.
-    has_formats: bool,
+    /// The number of the part that is loaded before it. It has what both call.
+    pub base: Option<usize>,
+}
+
+/// The part that is loaded before a part of this number.
+pub fn base_of(part: usize) -> Option<usize> {
+    PARTS.get(part.checked_sub(1)?)?.base
 }
 
 /// Tells in which part the code of a function must be, by its name; `None` for the part that calls it.
 pub fn part_of_function() -> impl Fn(&str) -> Option<usize> {
-    let deferred = formats().iter().filter(|format| format.is_deferred());
-    let paths: Vec<_> = deferred.map(|format| format!("weightstream::format::{}::", format.name)).collect();
-    move |name| part_of(name, &paths)
+    let path = |format: &Format| Some((format!("weightstream::format::{}::", format.name), format.part()? + 1));
+    let formats: Vec<_> = formats().iter().filter_map(path).collect();
+    move |name| part_of(name, &formats)
 }
 
-/// The number of the part that must have the code of a function, `None` for the part that calls it.
-fn part_of(name: &str, formats: &[String]) -> Option<usize> {
+/// The number of the part that must have the code of a function, `None` for the part that calls it. `formats` are the
+/// paths of deferred formats, with the numbers of their parts.
+fn part_of(name: &str, formats: &[(String, usize)]) -> Option<usize> {
     // The compiler merges equal functions, of which only one keeps its name. Those that drop a value, import something
     // from JavaScript or convert its values are equal for many types, so they are where they are called.
     let is_shared = ["core::ptr::drop_in_place", "__wbg_", "wasm_bindgen::"].iter().any(|path| name.contains(path));
@@ -180,12 +201,10 @@ fn part_of(name: &str, formats: &[String]) -> Option<usize> {
     if MAIN_PATHS.iter().any(|path| name.starts_with(path)) {
         return Some(0);
     }
+    let paths = PARTS.iter().zip(1..).flat_map(|(part, number)| part.paths.iter().map(move |path| (*path, number)));
+    let paths = paths.chain(formats.iter().map(|(path, number)| (path.as_str(), *number)));
     // The longest path decides, because a part may have code in a folder of another one.
-    let longest_path = |part: &Part| {
-        let formats = formats.iter().map(String::as_str).filter(|_| part.has_formats);
-        part.paths.iter().copied().chain(formats).filter(|path| name.starts_with(path)).map(str::len).max()
-    };
-    let (_, part) = PARTS.iter().zip(1..).filter_map(|(part, number)| Some((longest_path(part)?, number))).max()?;
+    let (_, part) = paths.filter(|(path, _)| name.starts_with(path)).max_by_key(|(path, _)| path.len())?;
     Some(if DETECTION.iter().any(|name_end| name.contains(name_end)) { 0 } else { part })
 }
 

@@ -23,7 +23,7 @@ use wasmparser::{
 };
 
 use crate::call_graph::CallGraph;
-use crate::parts::{PARTS, part_of_function};
+use crate::parts::{PARTS, base_of, part_of_function};
 use crate::uses::Uses;
 
 /// The name of the module whose exports the other parts import.
@@ -44,8 +44,8 @@ pub struct Split {
 pub fn split(linked: &[u8], module: &[u8]) -> Result<Split> {
     let (mut graph, uses) = (CallGraph::read(module)?, Uses::read(linked)?);
     graph.add_uses(&uses);
-    let mut division = graph.division(part_of_function());
-    let entries = graph.entries(&division);
+    let mut division = graph.division(part_of_function(), base_of);
+    let entries = graph.entries(&division, base_of);
     let homes_of_data = division.homes.split_off(division.homes.len() - uses.symbols.len());
     let whole = Whole::read(module, division, uses.only_in_parts(&homes_of_data))?;
     let others = (1..=PARTS.len()).map(|part| whole.other_part(module, part));

@@ -326,3 +326,18 @@ fn odd_names_survive_publish_serve_and_download() {
     super::command::succeed(&folder, &["download", &url, "copy"]);
     super::command::succeed(&folder, &["verify", &format!("copy/{odd}.apr")]);
 }
+
+#[test]
+fn convert_adds_adapters_that_are_scaled_after_an_equals_sign() {
+    let folder = Folder::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/adapters/peft_rslora");
+    let place = |name: &str| fixtures.join(name).display().to_string();
+    let (model, adapter) = (place("model.safetensors"), place("adapter_model.safetensors"));
+    let convert = |out: &str, adapter: &str| run(&folder, &["convert", &model, out, "--adapter", adapter]);
+    convert("merged.safetensors", &adapter).unwrap();
+    convert("none.safetensors", &format!("{adapter}=0")).unwrap();
+    assert_ne!(content_of(&folder.path("merged.safetensors")), content_of(Path::new(&model)));
+    assert_eq!(content_of(&folder.path("none.safetensors")), content_of(Path::new(&model)));
+    let error = convert("refused.safetensors", "https://example.org/adapter.safetensors").unwrap_err();
+    assert!(error.contains("https://example.org/adapter.safetensors") && error.contains("adapter"), "{error}");
+}

@@ -70,6 +70,12 @@ pub(super) fn write(folder: &Path, fixtures: &Path) -> Result<()> {
     }
     sign(folder, &source)?;
     fs::copy(fixtures.join("dense/sparse.zt"), ready(folder, "sites/example.org/sparse.zt")?)?;
+    for file in ["model.safetensors", "adapter_model.safetensors", "adapter_config.json"] {
+        fs::copy(
+            fixtures.join("adapters/peft").join(file),
+            ready(folder, &format!("sites/example.org/adapted/{file}"))?,
+        )?;
+    }
     fs::copy(fixtures.join("ztensor/zt123_zstd_sha.zt"), ready(folder, "model/net.zt")?)?; // of the live examples
     Ok(())
 }

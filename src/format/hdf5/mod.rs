@@ -33,7 +33,7 @@ pub const FORMAT: Format = Format {
     extensions: &[".h5", ".keras", ".hdf5"],
     versions: &["0", "2", "3"],
     checksums: &[],
-    parser: Parser::new(Detection::LongHead(keras::recognises), parse::parse).deferred(),
+    parser: Parser::new(Detection::LongHead(keras::recognises), parse::parse).in_containers(),
     #[cfg(writes)]
     writer: None,
 };

@@ -26,7 +26,7 @@ pub const FORMAT: Format = Format {
             extensions: &[],
             names: &["tensor-cache.json", "ndarray-cache.json"],
         }),
-        ..Parser::new(Detection::Document, parse::parse_file).deferred()
+        ..Parser::new(Detection::Document, parse::parse_file).in_containers()
     },
     #[cfg(writes)]
     writer: None,

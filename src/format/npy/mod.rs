@@ -26,7 +26,10 @@ pub const FORMAT: Format = Format {
     extensions: &[".npy"],
     versions: &["1.0", "2.0", "3.0"],
     checksums: &[],
-    parser: Parser { is_last_choice: true, ..Parser::new(Detection::Magic(&[header::MAGIC]), parse::parse).deferred() },
+    parser: Parser {
+        is_last_choice: true,
+        ..Parser::new(Detection::Magic(&[header::MAGIC]), parse::parse).in_containers()
+    },
     #[cfg(writes)]
     writer: None,
 };

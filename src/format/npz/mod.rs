@@ -30,7 +30,7 @@ pub const FORMAT: Format = Format {
     checksums: &["crc32"],
     parser: Parser {
         is_last_choice: true,
-        ..Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred()
+        ..Parser::new(Detection::LongHead(detect::recognises), parse::parse).in_containers()
     },
     #[cfg(writes)]
     writer: Some(write::WRITER),

@@ -41,7 +41,7 @@ pub const FORMAT: Format = Format {
     parser: Parser {
         has_weight_map: true,
         is_last_choice: true,
-        ..Parser::new(Detection::LongHead(detect::recognises), parse::parse).deferred()
+        ..Parser::new(Detection::LongHead(detect::recognises), parse::parse).in_containers()
     },
     #[cfg(writes)]
     writer: None,

@@ -33,7 +33,7 @@ pub const FORMAT: Format = Format {
             extensions: &[],
             names: &["model.json"],
         }),
-        ..Parser::new(Detection::Document, parse::parse_file).deferred()
+        ..Parser::new(Detection::Document, parse::parse_file).in_containers()
     },
     #[cfg(writes)]
     writer: Some(write::WRITER),

@@ -31,7 +31,7 @@ pub const FORMAT: Format = Format {
     extensions: &[".tflite", ".litertlm", ".task"],
     versions: &["1", "3"],
     checksums: &[],
-    parser: Parser::new(Detection::LongHead(sections::recognises), parse::parse).deferred(),
+    parser: Parser::new(Detection::LongHead(sections::recognises), parse::parse).in_containers(),
     #[cfg(writes)]
     writer: None,
 };

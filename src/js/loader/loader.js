@@ -81,8 +81,7 @@ export class StreamingLoader {
         .then((ready) => (isWhole ? ready : head.request(source, ready)));
       const [unsigned] = await Promise.all([preparing, init()]);
       checkAborted(signal);
-      const { adapters = [] } = unsigned.options;
-      if (inWorker) [unsigned, ...adapters].forEach(({ source }) => checkPostable(source));
+      if (inWorker) [unsigned, ...(unsigned.options.adapters ?? [])].forEach(({ source }) => checkPostable(source));
       const ready = await withSignature(unsigned, source);
       const { signature, adapters } = ready.options;
       return StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature, adapters } : undefined);

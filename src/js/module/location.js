@@ -148,6 +148,8 @@ export function deferredSources() {
     String(unmoved("weightstream_workers.wasm") ?? new URL("weightstream_workers.wasm", import.meta.url)),
     String(unmoved("weightstream_calls.wasm") ?? new URL("weightstream_calls.wasm", import.meta.url)),
     String(unmoved("weightstream_databases.wasm") ?? new URL("weightstream_databases.wasm", import.meta.url)),
+    String(unmoved("weightstream_containers.wasm") ?? new URL("weightstream_containers.wasm", import.meta.url)),
+    String(unmoved("weightstream_quantization.wasm") ?? new URL("weightstream_quantization.wasm", import.meta.url)),
   ];
 }
 

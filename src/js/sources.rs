@@ -1,0 +1,28 @@
+//! Opens the sources of a model: its own, and those of its adapters.
+
+use crate::cache::CacheOption;
+use crate::error::Result;
+use crate::source::cached::{KeyFunction, Report};
+use crate::source::fetch::Client;
+use crate::source::web::WebSource;
+use std::rc::Rc;
+use wasm_bindgen::JsValue;
+
+/// What the sources of a model have in common. Headers and credentials go only to the origin of the model.
+pub(super) struct Sources {
+    pub(super) client: Rc<Client>,
+    pub(super) cache: Option<CacheOption>,
+    pub(super) key_function: KeyFunction,
+    pub(super) report: Rc<Report>,
+}
+
+impl Sources {
+    /// Opens the source that a value represents.
+    pub(super) async fn open(&self, value: &JsValue) -> Result<WebSource> {
+        let source = WebSource::new(value, Rc::clone(&self.client))?.into_root().await?;
+        match &self.cache {
+            Some(choice) => source.with_cache(choice.clone(), self.key_function.clone(), Rc::clone(&self.report)).await,
+            None => Ok(source),
+        }
+    }
+}

@@ -104,7 +104,6 @@ impl Tensor {
 
     /// The tensors of the file that are the components of a quantized tensor, each as a dense tensor. Any other tensor
     /// is its only part.
-    #[cfg(writes)]
     pub(crate) fn stored_parts(&self) -> Vec<Tensor> {
         let Some(quantized) = self.quantized() else { return vec![self.clone()] };
         // The attribute of a single part states its scales. Several parts have them.

@@ -6,7 +6,6 @@ use crate::cache::{files, key};
 use crate::source::fetch::FetchSource;
 use futures::future::FutureExt;
 use js_sys::{Array, Date};
-use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
 /// An array of `CachedFile`.

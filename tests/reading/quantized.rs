@@ -89,6 +89,7 @@ fn values_are_those_of_the_packages() {
     let mut compared = 0;
     for case in cases() {
         let model = Model::open(model_in(&case)).unwrap();
+        model.verify().unwrap_or_else(|error| panic!("{}: {error}", case.display()));
         let references = reference(&case);
         let has_own_f32 = |name: &str| references.iter().any(|(other, is_f32, ..)| other == name && *is_f32);
         for (name, is_f32, dtype, shape, expected) in &references {

@@ -6,7 +6,7 @@ async (model, adapter, config) => {
     return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
   };
   const blob = async (url) => new File([await (await fetch(url)).blob()], url.split("/").pop());
-  const given = config && (await (await fetch(config)).json());
+  const given = config ? await (await fetch(config)).json() : undefined;
   const sources = {
     url: [model, { source: adapter }],
     file: [await blob(model), { source: await blob(adapter), config: given }],

@@ -19,7 +19,7 @@ const MODELS: [&str; 2] = ["model.safetensors", "model.gguf"];
 const ADAPTERS: [&str; 3] = ["adapter_model.safetensors", "adapter.safetensors", "adapter.gguf"];
 
 /// Loads each fixture with its adapter in a browser, whose server has the fixtures at `/`.
-pub fn compare(browser: &Browser, engine: Engine, fixtures: &Path) -> Result<usize> {
+pub(super) fn compare(browser: &Browser, engine: Engine, fixtures: &Path) -> Result<usize> {
     let mut cases = 0;
     for case in fs::read_dir(fixtures.join("adapters"))? {
         let case = case?.path();

@@ -21,6 +21,10 @@ test("options must be an object", () => {
 
 test("numbers have limits", () => {
   assert.deepEqual(options.openOptions({ concurrency: 16, workers: 0 }), { concurrency: 16, workers: 0 });
+  assert.deepEqual(options.openOptions({ adapters: [{ source: "a", scale: -0.5 }] }).adapters, [{ source: "a", scale: -0.5 }]);
+  for (const adapters of ["a", {}, [{}], [{ source: "a", scale: NaN }], [{ source: "a", scales: 1 }]]) {
+    refuses(() => options.openOptions({ adapters }), /adapters/);
+  }
   for (const concurrency of [0, 17, 1.5, NaN, "4"]) refuses(() => options.openOptions({ concurrency }), /concurrency/);
 });
 

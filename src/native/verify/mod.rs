@@ -35,18 +35,19 @@ impl Reader {
             Ok(())
         })?;
 
-        for tensor in self.tensors.iter().filter(|tensor| tensor.is_sparse()) {
+        for tensor in self.tensors().iter().filter(|tensor| tensor.is_sparse()) {
             self.load(tensor)?;
         }
 
-        let (files, tensors) = (self.files.len(), self.tensors.len());
-        let mut verified = Verified { files, tensors, ..Verified::default() };
+        let mut verified = Verified { files: self.files.len(), ..Verified::default() };
         for ((shard, file), computed) in self.files.iter().enumerate().zip(computed) {
             let computed = computed.into_inner().unwrap_or_else(PoisonError::into_inner);
             let compared = file.compare_components(self.components(shard), &computed);
             let compared = compared.and_then(|()| file.compare_checksums(&computed));
             let compared = compared.map_err(|e| e.in_file(&file.bytes.name))?;
-            let tensors = || self.tensors.iter().filter(|tensor| tensor.shard == shard);
+            let stored = self.stored_in(shard);
+            verified.tensors += stored.len();
+            let tensors = || stored.iter().map(|tensor| &**tensor);
             verified.add_file(tensors(), &compared);
             verified.note_unchecked(&file.bytes.name, tensors(), &file.index.warnings);
             let warning = file.check_padding(&tensors).map_err(|e| e.in_file(&file.bytes.name))?;

@@ -12,6 +12,7 @@ use crate::native::Reader;
 use crate::native::file::TensorFile;
 use crate::pipeline::{Pipeline, Task as ComponentTask};
 use crate::progress::Progress;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -83,9 +84,25 @@ impl Reader {
         tasks
     }
 
+    /// The components in a file. Those of a quantized tensor may be in several.
     pub(super) fn components(&self, shard: usize) -> impl Iterator<Item = (&Tensor, &Component)> {
-        let tensors = self.tensors.iter().filter(move |tensor| tensor.shard == shard);
-        tensors.flat_map(|tensor| tensor.components.iter().map(move |component| (tensor, component)))
+        let all = self.tensors().iter().flat_map(|tensor| tensor.components.iter().map(move |it| (tensor, it)));
+        all.filter(move |(tensor, component)| tensor.shard_of(component) == shard)
+    }
+
+    /// The tensors in a file as it has them: the parts of a quantized tensor, instead of the tensor.
+    pub(super) fn stored_in(&self, shard: usize) -> Vec<Cow<'_, Tensor>> {
+        let mut stored = Vec::new();
+        for tensor in self.tensors() {
+            match tensor.quantized() {
+                None => stored.extend((tensor.shard == shard).then_some(Cow::Borrowed(tensor))),
+                Some(_) => {
+                    let parts = tensor.stored_parts().into_iter().filter(|part| part.shard == shard);
+                    stored.extend(parts.map(Cow::Owned));
+                }
+            }
+        }
+        stored
     }
 }
 

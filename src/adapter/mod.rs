@@ -20,6 +20,7 @@ pub(crate) use apply::{AdapterFile, apply, contents_to_read};
 pub use peft::AdapterConfig;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::quantization::Contents;
 use std::path::{Path, PathBuf};
 
 /// A LoRA adapter whose updates are added to the weights of a model while they load:
@@ -40,6 +41,14 @@ pub struct Adapter {
     location: PathBuf,
     scale: f32,
     config: Option<AdapterConfig>,
+}
+
+/// An adapter that was opened, without its index.
+#[derive(Debug)]
+pub(crate) struct OpenAdapter {
+    pub(crate) settings: Adapter,
+    /// The contents of its scalars.
+    pub(crate) contents: Contents,
 }
 
 impl Adapter {

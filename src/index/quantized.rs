@@ -24,7 +24,8 @@ pub(crate) struct PartTensor {
     pub(crate) shard: usize,
 }
 
-/// How codes become floats. The tensor is a matrix, as of [`matrix_of`]. The order of the components is that of [`Quantized::parts`].
+/// How codes become floats. The tensor is a matrix, as of [`matrix_of`]. The order of the components is that of
+/// [`Quantized::parts`].
 pub(crate) trait Scheme: fmt::Debug + Send + Sync {
     /// Checks that the values can be computed.
     ///

@@ -1,6 +1,6 @@
 //! Opens the adapters whose updates are added to the weights. The code is deferred in the npm package.
 
-use crate::adapter::{self, Adapter, AdapterConfig, AdapterFile};
+use crate::adapter::{self, Adapter, AdapterConfig, AdapterFile, OpenAdapter};
 use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Parsed, Part};
@@ -12,14 +12,6 @@ use crate::quantization::{Contents, GroupedFile};
 use crate::source::ModelSource;
 use futures::future::{FutureExt, LocalBoxFuture};
 use std::rc::Rc;
-
-/// An adapter, whose file is one of the last of the loader.
-#[derive(Debug)]
-pub(super) struct OpenAdapter {
-    settings: Adapter,
-    /// The contents of its scalars.
-    contents: Contents,
-}
 
 impl<S: ModelSource> Loader<S> {
     /// Adds the updates of adapters to the weights that they are for, in this order.

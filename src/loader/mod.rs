@@ -62,6 +62,7 @@ pub use verified::Verified;
 #[cfg(all(http_client, writes))]
 pub(crate) use whole_files::TensorDigests;
 
+use crate::adapter::OpenAdapter;
 use crate::error::Result;
 #[cfg(writes)]
 use crate::identity::Identity;
@@ -71,7 +72,6 @@ use crate::index::{Algorithm, Digest};
 use crate::model::assembly::{Assembly, Opened};
 use crate::pipeline::Pool;
 use crate::source::{BufferOf, ModelSource};
-use adapters::OpenAdapter;
 use digests::check_whole;
 use futures::channel::oneshot;
 use futures::future::{LocalBoxFuture, WeakShared};

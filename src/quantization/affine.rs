@@ -1,5 +1,5 @@
-//! Affine quantization whose scales and offsets are stated beside a tensor: in `model.json` of TensorFlow.js, and in the
-//! FlatBuffer of TensorFlow Lite.
+//! Affine quantization whose scales and offsets are stated beside a tensor: in `model.json` of TensorFlow.js, and in
+//! the FlatBuffer of TensorFlow Lite.
 //!
 //! Sources: `decodeWeights` of npm `@tensorflow/tfjs-core` 4.22, and the operator Dequantize of PyPI `ai-edge-litert`
 //! 2.3.

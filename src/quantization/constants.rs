@@ -1,5 +1,5 @@
-//! A scheme some of whose parts are known: they are stated elsewhere, or are small and stored in an encoding that ranges
-//! cannot be read of.
+//! A scheme some of whose parts are known: they are stated elsewhere, or are small and stored in an encoding of which
+//! ranges cannot be read.
 
 use super::grid::Grid;
 use crate::dtype::Dtype;

@@ -12,8 +12,8 @@ pub(super) struct Slices {
 }
 
 impl Slices {
-    /// What each scale is for, by the shapes of codes and scales: one for all, for each slice along the axis, or for each
-    /// block along it. `None` if shapes do not match; `Some(None)` for what a [`Grid`] cannot have.
+    /// What each scale is for, by the shapes of codes and scales: one for all, for each slice along the axis, or for
+    /// each block along it. `None` if shapes do not match; `Some(None)` for what a [`Grid`] cannot have.
     pub(super) fn of([codes, scales]: [&[u64]; 2], dtype: &Dtype, axis: usize, block: u64) -> Option<Option<Self>> {
         let [rows, columns] = matrix_of(codes).ok()?;
         let of = |rows: u64, block: [u64; 2], count: u64, columns: u64| {

@@ -35,7 +35,7 @@ use xtask::{command, links, npm, package, sources};
 
 /// The size budget of what every page loads: the main part of the module and the scripts of the main entry point, each
 /// compressed with brotli. Raise it in the commit that needs it, and give the reason there.
-const MAX_FIRST_BYTES: usize = 302 << 10;
+const MAX_FIRST_BYTES: usize = 303 << 10;
 
 /// The number of these files.
 const MAX_FIRST_FILES: usize = 3;

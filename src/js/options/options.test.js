@@ -21,7 +21,8 @@ test("options must be an object", () => {
 
 test("numbers have limits", () => {
   assert.deepEqual(options.openOptions({ concurrency: 16, workers: 0 }), { concurrency: 16, workers: 0 });
-  assert.deepEqual(options.openOptions({ adapters: [{ source: "a", scale: -0.5 }] }).adapters, [{ source: "a", scale: -0.5 }]);
+  const one = { source: "a", scale: -0.5 };
+  assert.deepEqual(options.openOptions({ adapters: [one] }).adapters, [one]);
   for (const adapters of ["a", {}, [{}], [{ source: "a", scale: NaN }], [{ source: "a", scales: 1 }]]) {
     refuses(() => options.openOptions({ adapters }), /adapters/);
   }

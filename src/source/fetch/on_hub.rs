@@ -1,4 +1,5 @@
-//! Files on a hub: where they are, and the signed URLs that the hub redirects to. The code is deferred in the npm package.
+//! Files on a hub: where they are, and the signed URLs that the hub redirects to. The code is deferred in the npm
+//! package.
 
 use super::{FetchSource, Header, head_of, header};
 use crate::browser::host::BrowserHost;

@@ -13,8 +13,15 @@ pub struct AdapterConfig {
     is_rank_stabilized: bool,
     /// Whether the weights of the model are stored with the inputs as rows.
     pub(super) has_inputs_as_rows: bool,
-    /// Numbers in place of `alpha`, for modules whose path is or ends with the key.
-    alpha_of_modules: Vec<(String, f64)>,
+    /// Numbers in place of `alpha`, for modules whose path is or ends with the key, or is it if it began with `^`.
+    alpha_of_modules: Vec<(Pattern, f64)>,
+}
+
+/// A key of `alpha_pattern`.
+#[derive(Debug, Clone, PartialEq)]
+struct Pattern {
+    path: String,
+    is_whole: bool,
 }
 
 /// Options of PEFT that change what a merged weight is, with the values that do not.
@@ -84,12 +91,13 @@ impl AdapterConfig {
         let is_true = |key: &str| document.get(key).and_then(Value::as_bool).unwrap_or(false);
         let mut alpha_of_modules = Vec::new();
         for (pattern, alpha) in document.get("alpha_pattern").and_then(Value::as_object).into_iter().flatten() {
-            let path = pattern.strip_prefix('^').unwrap_or(pattern).replace("\\.", ".");
+            let whole = pattern.strip_prefix('^');
+            let path = whole.unwrap_or(pattern).replace("\\.", ".");
             let alpha = alpha.as_f64().ok_or_else(|| Error::new(ErrorKind::Format, "`alpha_pattern` has no number"))?;
             if path.contains(['*', '+', '?', '(', ')', '[', ']', '|', '\\', '$', '{']) {
                 return unsupported(format!("`alpha_pattern` has the regular expression \"{pattern}\""));
             }
-            alpha_of_modules.push((path, alpha));
+            alpha_of_modules.push((Pattern { path, is_whole: whole.is_some() }, alpha));
         }
         Ok(AdapterConfig {
             alpha,
@@ -101,8 +109,9 @@ impl AdapterConfig {
 
     /// What the product of the factors of a module is multiplied by.
     pub(super) fn scaling(&self, module: &str, rank: u64) -> f64 {
-        let is_of_module = |(path, _): &&(String, f64)| {
-            module.strip_suffix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        let is_of_module = |(Pattern { path, is_whole }, _): &&(Pattern, f64)| {
+            let rest = module.strip_suffix(path.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || !is_whole && rest.ends_with('.'))
         };
         let alpha = self.alpha_of_modules.iter().find(is_of_module).map_or(self.alpha, |(_, alpha)| *alpha);
         let rank = rank as f64;
@@ -126,6 +135,7 @@ mod tests {
         assert_eq!(plain.scaling("model.layers.0.mlp.up", 8), 0.5);
         assert_eq!(plain.scaling("model.layers.0.other_mlp.up", 8), 2.0);
         assert_eq!(plain.scaling("head", 8), 0.25);
+        assert_eq!(plain.scaling("model.head", 8), 2.0);
         let stabilized = config(r#"{"lora_alpha": 16, "use_rslora": true}"#).unwrap();
         assert_eq!(stabilized.scaling("q", 16), 4.0);
     }

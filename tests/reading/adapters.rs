@@ -140,6 +140,13 @@ fn rows_streams_and_remote_readers_give_the_same_bytes() {
             let local = model.load(LoadRequest::new(&tensor.name).dtype(Dtype::F32)).unwrap();
             assert!(loaded.components[0].buffer == *local.bytes().unwrap(), "{}", tensor.name);
         }
+        let names: Vec<_> = model.tensors().iter().map(|tensor| tensor.name.clone()).collect();
+        block_on(loader.prefetch(names.clone(), Rc::new(())));
+        for name in &names {
+            let loaded = block_on(loader.load_tensor(name, TensorRequest::default(), Rc::new(()))).unwrap();
+            let expected = model.load(name.as_str()).unwrap();
+            assert!(loaded.components[0].buffer == *expected.bytes().unwrap(), "{name} after a prefetch");
+        }
         let request = TensorsRequest::default().with_dtype(Some(Dtype::F16));
         let count = block_on(async {
             let tensors = loader.tensors_with(request, Rc::new(())).await.unwrap();

@@ -45,9 +45,10 @@ impl Reader {
             let compared = file.compare_components(self.components(shard), &computed);
             let compared = compared.and_then(|()| file.compare_checksums(&computed));
             let compared = compared.map_err(|e| e.in_file(&file.bytes.name))?;
-            let stored = self.stored_in(shard);
-            verified.tensors += stored.len();
-            let tensors = || stored.iter().map(|tensor| &**tensor);
+            let parts = self.parts_in(shard);
+            let is_stored = |tensor: &&Tensor| tensor.shard == shard && tensor.quantized().is_none();
+            let tensors = || self.tensors().iter().filter(is_stored).chain(&parts);
+            verified.tensors += tensors().count();
             verified.add_file(tensors(), &compared);
             verified.note_unchecked(&file.bytes.name, tensors(), &file.index.warnings);
             let warning = file.check_padding(&tensors).map_err(|e| e.in_file(&file.bytes.name))?;

@@ -12,7 +12,6 @@ use crate::native::Reader;
 use crate::native::file::TensorFile;
 use crate::pipeline::{Pipeline, Task as ComponentTask};
 use crate::progress::Progress;
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -90,19 +89,10 @@ impl Reader {
         all.filter(move |(tensor, component)| tensor.shard_of(component) == shard)
     }
 
-    /// The tensors in a file as it has them: the parts of a quantized tensor, instead of the tensor.
-    pub(super) fn stored_in(&self, shard: usize) -> Vec<Cow<'_, Tensor>> {
-        let mut stored = Vec::new();
-        for tensor in self.tensors() {
-            match tensor.quantized() {
-                None => stored.extend((tensor.shard == shard).then_some(Cow::Borrowed(tensor))),
-                Some(_) => {
-                    let parts = tensor.stored_parts().into_iter().filter(|part| part.shard == shard);
-                    stored.extend(parts.map(Cow::Owned));
-                }
-            }
-        }
-        stored
+    /// The parts of quantized tensors in a file, as it has them.
+    pub(super) fn parts_in(&self, shard: usize) -> Vec<Tensor> {
+        let quantized = self.tensors().iter().filter(|tensor| tensor.quantized().is_some());
+        quantized.flat_map(Tensor::stored_parts).filter(|part| part.shard == shard).collect()
     }
 }
 

@@ -59,7 +59,9 @@ pub use quantized::Quantized;
 pub(crate) use quantized::{Bytes, PartTensor, Scheme, matrix_of};
 #[cfg(npm)]
 pub(crate) use raw_tensors::RawTensor;
-pub(crate) use stated::{Operator, QuantizedNode, StatedQuantization};
+pub(crate) use stated::StatedQuantization;
+#[cfg(feature = "onnx")]
+pub(crate) use stated::{Operator, QuantizedNode};
 #[doc(hidden)]
 pub use stored_end::StoredEnd;
 pub use tensor::{Layout, Tensor};

@@ -1,17 +1,21 @@
 //! Quantized tensors that a file describes itself, so that no names need to be interpreted.
 
+#[cfg(feature = "onnx")]
 use std::sync::Arc;
 
 /// How a file describes its quantized tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StatedQuantization {
     /// By the nodes of its graph.
+    #[cfg(feature = "onnx")]
     Nodes(Arc<[QuantizedNode]>),
     /// By the attribute `quantization` of each tensor.
+    #[cfg_attr(not(any(feature = "tfjs", feature = "tflite")), allow(dead_code, reason = "no format has it"))]
     Attributes,
 }
 
 /// A quantized tensor whose parts are tensors of the file, as a node of an ONNX graph uses them.
+#[cfg(feature = "onnx")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QuantizedNode {
     pub(crate) operator: Operator,
@@ -23,6 +27,7 @@ pub(crate) struct QuantizedNode {
 }
 
 /// The operator of the node, with its attributes.
+#[cfg(feature = "onnx")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {
     /// A product with a matrix of `rows` (the attribute `N`) and `columns` (`K`), with a scale for each `block` of a

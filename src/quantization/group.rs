@@ -2,8 +2,10 @@
 
 use super::config::ModelConfig;
 use super::found::Group;
+#[cfg(feature = "onnx")]
+use super::onnx;
 use super::stored::{Contents, Part, Position, Stored};
-use super::{affine, bitsandbytes, compressed_tensors, float8, gpt_oss, gptq, hqq, mlx, onnx, quanto, torchao};
+use super::{affine, bitsandbytes, compressed_tensors, float8, gpt_oss, gptq, hqq, mlx, quanto, torchao};
 use crate::dtype::MAX_DIMS;
 use crate::index::{Index, StatedQuantization, Tensor, Tensors};
 use std::collections::{HashMap, HashSet};
@@ -65,13 +67,9 @@ pub(crate) fn contents_to_read(files: &[Index]) -> Vec<(String, usize, Range<u64
     let stored = Stored { files, config: None, contents: &Contents::new() };
     let is_named = |part: &Part<'_>| CONTENTS.iter().any(|ending| part.name.ends_with(ending));
     let named = stored.positions().filter_map(|at| stored.at(at)).filter(is_named);
-    let nodes = match stored.stated() {
-        Some(StatedQuantization::Nodes(nodes)) => &**nodes,
-        _ => &[],
-    };
-    let zeros = nodes.iter().filter_map(|node| node.zeros.as_deref());
-    let parts = named.chain(zeros.filter_map(|zeros| Some(stored.of_varints(zeros)?.0)));
-    let parts = parts.filter(|part| part.byte_length() <= MAX_CONTENT_BYTES);
+    #[cfg(feature = "onnx")]
+    let named = named.chain(onnx::contents(&stored));
+    let parts = named.filter(|part| part.byte_length() <= MAX_CONTENT_BYTES);
     parts.map(|part| (part.name.to_owned(), part.at.0, part.range)).collect()
 }
 
@@ -123,6 +121,7 @@ fn find_groups(stored: &Stored<'_>) -> Vec<Group> {
 /// The groups that the files state, or else those that their names suggest.
 fn detect_groups<'a>(stored: &'a Stored<'a>) -> Box<dyn Iterator<Item = Group> + 'a> {
     match stored.stated() {
+        #[cfg(feature = "onnx")]
         Some(StatedQuantization::Nodes(nodes)) => Box::new(nodes.iter().filter_map(|node| onnx::detect(stored, node))),
         Some(StatedQuantization::Attributes) => {
             Box::new(stored.positions().filter_map(|at| affine::detect(stored.other(at)?, at)))

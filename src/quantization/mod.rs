@@ -29,6 +29,7 @@ mod group;
 mod hqq;
 mod mlx;
 mod numbers;
+#[cfg(feature = "onnx")]
 mod onnx;
 mod quanto;
 mod row_blocks;

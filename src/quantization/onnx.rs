@@ -12,7 +12,7 @@ use super::slices::Slices;
 use super::stored::{Part, Stored};
 use crate::codec::varint::Varints;
 use crate::dtype::Dtype;
-use crate::index::{Component, Operator, QuantizedNode, Scheme, matrix_of};
+use crate::index::{Component, Operator, QuantizedNode, Scheme, StatedQuantization, matrix_of};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -63,6 +63,16 @@ pub(super) fn detect(stored: &Stored<'_>, stated: &QuantizedNode) -> Option<Grou
         Operator::MatMulNBits { rows, columns, bits, block } => matmul(name, &inputs, [rows, columns], bits, block),
         Operator::DequantizeLinear { axis, block } => dequantize(name, &inputs, axis, block),
     }
+}
+
+/// The zero points that are stored as varints, which ranges cannot be read of.
+pub(super) fn contents<'a>(stored: &Stored<'a>) -> impl Iterator<Item = Part<'a>> {
+    let nodes = match stored.stated() {
+        Some(StatedQuantization::Nodes(nodes)) => &**nodes,
+        _ => &[],
+    };
+    let zeros = nodes.iter().filter_map(|node| node.zeros.as_deref());
+    zeros.filter_map(|zeros| Some(stored.of_varints(zeros)?.0))
 }
 
 /// The elements of a small component that is stored as varints.

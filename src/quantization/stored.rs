@@ -2,7 +2,7 @@
 
 use super::config::Stated;
 use crate::dtype::{Dtype, element_count};
-use crate::index::{Component, Encoding, Entry, Index, Layout, StatedQuantization, Tensor, matrix_of};
+use crate::index::{Encoding, Entry, Index, Layout, StatedQuantization, Tensor, matrix_of};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -64,7 +64,8 @@ impl<'a> Stored<'a> {
     }
 
     /// The tensor of that name, if its only component is stored as varints.
-    pub(super) fn of_varints(&self, name: &str) -> Option<(Part<'a>, &'a Component)> {
+    #[cfg(feature = "onnx")]
+    pub(super) fn of_varints(&self, name: &str) -> Option<(Part<'a>, &'a crate::index::Component)> {
         let at = self.position(name)?;
         let Tensor { name, dtype, shape, components, .. } = self.other(at)?;
         match components.as_slice() {

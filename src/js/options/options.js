@@ -278,7 +278,6 @@ const INIT = options({
   workerUrl: urlOf,
 }, "init");
 const OPEN = options({
-  adapters,
   signal,
   fetch: callable,
   headers,
@@ -291,6 +290,7 @@ const OPEN = options({
   cacheKey: callable,
   partUrl,
   config,
+  adapters,
   maxMemory: integer(0),
   workers: integer(0, 16),
   inWorker: boolean,

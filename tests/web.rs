@@ -45,7 +45,7 @@ const URL: &str = "https://models.test/folder/model.apr";
 async fn open(server: &Server) -> Result<WebLoader> {
     let mut client = Client::default();
     client.fetch = Some(server.fetch());
-    let source = WebSource::new(&URL.into(), client)?;
+    let source = WebSource::new(&URL.into(), Rc::new(client))?;
     let retry = RetryPolicy::default().base_delay_ms(1).stall_ms(100);
     Loader::open(source, Options::default().with_retry(retry)).await.map(Rc::new)
 }
@@ -186,7 +186,7 @@ async fn headers_and_credentials_are_not_sent_to_absolute_urls_of_a_manifest() {
     client.headers = vec![("Authorization".to_owned(), "secret".to_owned())];
     client.credentials = Some(web_sys::RequestCredentials::Include);
     client.origin = "https://models.test".to_owned();
-    let source = WebSource::new(&URL.into(), client).unwrap();
+    let source = WebSource::new(&URL.into(), Rc::new(client)).unwrap();
     let same_origin = source.part_at_url("https://models.test/other/part.aero", "").unwrap();
     let beside_it = same_origin.part("beside.aero").unwrap();
     let other_origin = source.part_at_url("https://other.test/part.aero", "").unwrap();
@@ -317,7 +317,7 @@ async fn invalid_files_are_errors_and_not_panics() {
     ];
     for (bad, kind) in cases {
         let blob = web_sys::Blob::new_with_u8_array_sequence(&Array::of1(&Uint8Array::from(&bad[..])).into()).unwrap();
-        let source = WebSource::new(&blob, Client::default()).unwrap();
+        let source = WebSource::new(&blob, Rc::default()).unwrap();
         let error = Loader::open(source, Options::default()).await.unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
     }
@@ -327,14 +327,14 @@ async fn invalid_files_are_errors_and_not_panics() {
 async fn a_blob_is_a_source() {
     let file = Uint8Array::from(&model::file()[..]);
     let blob = web_sys::Blob::new_with_u8_array_sequence(&Array::of1(&file).into()).unwrap();
-    let source = WebSource::new(&blob, Client::default()).unwrap();
+    let source = WebSource::new(&blob, Rc::default()).unwrap();
     check_everything(&Rc::new(Loader::open(source, Options::default()).await.unwrap())).await;
 }
 
 #[wasm_bindgen_test]
 async fn an_array_buffer_is_a_source() {
     let buffer = Uint8Array::from(&model::file()[..]).buffer();
-    let source = WebSource::new(&buffer, Client::default()).unwrap();
+    let source = WebSource::new(&buffer, Rc::default()).unwrap();
     check_everything(&Rc::new(Loader::open(source, Options::default()).await.unwrap())).await;
 }
 

@@ -14,7 +14,6 @@ use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_test::*;
 use weightstream::internals::loader::{Loader, Options};
-use weightstream::internals::source::fetch::Client;
 use weightstream::internals::source::web::WebSource;
 use weightstream::{ErrorKind, Result};
 
@@ -23,7 +22,7 @@ wasm_bindgen_test_configure!(run_in_browser);
 const MAX_WASM_BYTES: u32 = 64 << 20;
 
 async fn load(source: &JsValue) -> Result<()> {
-    let loader = Rc::new(Loader::open(WebSource::new(source, Client::default())?, Options::default()).await?);
+    let loader = Rc::new(Loader::open(WebSource::new(source, Rc::default())?, Options::default()).await?);
     loader.load_metadata().await?;
     loader.load_index().await?;
     let mut tensors = Box::pin(loader.tensors(None, Rc::new(())).await?);

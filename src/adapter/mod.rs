@@ -7,20 +7,25 @@
 //! Index of the adapter┘
 //! ```
 //!
-//! [`pairs`] recognizes which tensors of an adapter are factors of which weight, by the names of PEFT, of kohya's
-//! scripts and of GGUF. An adapted tensor has the parts of the weight and these factors as components, and [`scheme`]
-//! computes `W + scale · B·A` for its rows. So rows, workers, pieces and conversions work as for quantized tensors.
+//! [`pairs`] recognizes which tensors of an adapter belong to an update, by the names of PEFT, of kohya's scripts and
+//! of GGUF, and [`names`] finds its weight. An [`adapted`] tensor has the parts of the weight and of its updates as
+//! components, and [`scheme`] computes `W + scale · B·A` for its rows. So rows, workers, pieces and conversions work as
+//! for quantized tensors.
 
+mod adapted;
 mod apply;
+mod names;
 mod pairs;
 mod peft;
 mod scheme;
+mod update;
 
-pub(crate) use apply::{AdapterFile, apply, contents_to_read};
+pub(crate) use apply::apply;
 pub use peft::AdapterConfig;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::quantization::Contents;
+use crate::index::Index;
+use pairs::Pairs;
 use std::path::{Path, PathBuf};
 
 /// A LoRA adapter whose updates are added to the weights of a model while they load:
@@ -43,12 +48,38 @@ pub struct Adapter {
     config: Option<AdapterConfig>,
 }
 
-/// An adapter that was opened, without its index.
-#[derive(Debug)]
-pub(crate) struct OpenAdapter {
+/// The file of an adapter.
+#[derive(Debug, Clone)]
+pub(crate) struct AdapterFile {
+    /// The name of the file in error messages.
+    pub(crate) name: String,
+    pub(crate) index: Index,
     pub(crate) settings: Adapter,
-    /// The contents of its scalars.
-    pub(crate) contents: Contents,
+}
+
+impl AdapterFile {
+    /// Whether the adapter cannot be applied without its `adapter_config.json`, which was not given.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` and `FORMAT` for a file that is no adapter, or another kind of one.
+    pub(crate) fn needs_config(&self) -> Result<bool> {
+        let pairs = Pairs::of(&self.index).map_err(|error| error.in_file(&self.name))?;
+        Ok(self.settings.config.is_none() && pairs.need_config())
+    }
+
+    /// The adapter with the configuration that was found beside it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` if there is none.
+    pub(crate) fn with_config(mut self, found: Option<AdapterConfig>) -> Result<Self> {
+        let Some(found) = found else {
+            let what = "`adapter_config.json` is missing beside the adapter; it states how updates are scaled";
+            let error = Error::new(ErrorKind::NotFound, what).in_file(&self.name);
+            return Err(error.advise("Put it beside the adapter, or give it as `config` of the adapter."));
+        };
+        self.settings.config = Some(found);
+        Ok(self)
+    }
 }
 
 impl Adapter {
@@ -68,11 +99,6 @@ impl Adapter {
     #[must_use]
     pub fn config(self, config: AdapterConfig) -> Adapter {
         Adapter { config: Some(config), ..self }
-    }
-
-    /// Takes the configuration that was found beside the adapter.
-    pub(crate) fn with_found_config(self, config: Option<AdapterConfig>) -> Adapter {
-        Adapter { config: self.config.or(config), ..self }
     }
 
     /// Where it is, as given.

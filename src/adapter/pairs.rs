@@ -1,4 +1,4 @@
-//! Recognizes the tensors of an adapter by their names: which are factors of an update, and of which weight.
+//! Recognizes the tensors of an adapter by their names: which belong to the same update.
 //!
 //! Sources: `peft.utils.save_and_load` of the Python package `peft` 0.21; `convert_lora_to_gguf.py` and
 //! `llama-adapter.cpp` of llama.cpp; `networks/lora.py` of kohya-ss/sd-scripts.
@@ -17,7 +17,7 @@ pub(super) struct Pair {
     pub(super) up: Option<usize>,
     /// The norms of rows (DoRA).
     pub(super) magnitude: Option<usize>,
-    /// A scalar in place of the `alpha` of a configuration.
+    /// A scalar, `alpha`, which the update is multiplied by and divided by the rank.
     pub(super) alpha: Option<usize>,
 }
 
@@ -33,6 +33,12 @@ pub(super) enum Convention {
     Kohya,
     /// The name of a tensor.
     Gguf,
+}
+
+impl Convention {
+    fn is_of_peft(self) -> bool {
+        matches!(self, Convention::Peft | Convention::PeftEmbedding)
+    }
 }
 
 /// What a tensor is in a pair.
@@ -112,7 +118,7 @@ impl Pairs {
                 pair.convention = convention;
             }
         }
-        let is_of_peft = pairs.updates.values().any(|pair| pair.convention == Convention::Peft);
+        let is_of_peft = pairs.updates.values().any(|pair| pair.convention.is_of_peft());
         if let Some((name, _)) = pairs.replacements.first().filter(|_| !is_of_peft && !pairs.updates.is_empty()) {
             let error = Error::new(ErrorKind::Unsupported, "the adapter has a tensor that is no factor of an update");
             return Err(error.in_tensor(name).advise("Merge it with the program that made it, and load the result."));
@@ -132,51 +138,6 @@ impl Pairs {
 
     /// Whether `adapter_config.json` is needed: names are those of PEFT, and no tensor states `alpha`.
     pub(super) fn need_config(&self) -> bool {
-        let is_of_peft = |pair: &Pair| {
-            matches!(pair.convention, Convention::Peft | Convention::PeftEmbedding) && pair.alpha.is_none()
-        };
-        self.updates.values().any(is_of_peft)
+        self.updates.values().any(|pair| pair.convention.is_of_peft() && pair.alpha.is_none())
     }
-}
-
-/// Prefixes of paths that adapters have and models do not, or the other way round.
-const PREFIXES: [&str; 8] = [
-    "base_model.model.",
-    "model.",
-    "diffusion_model.",
-    "model.diffusion_model.",
-    "transformer.",
-    "unet.",
-    "text_encoder.",
-    "language_model.",
-];
-
-/// Names that the weight of a module of PEFT, or a tensor that an adapter replaces, may have in a model.
-pub(super) fn candidates(path: &str) -> Vec<String> {
-    // PEFT spells the path of a bias beside its factors with `base_layer`.
-    let path = &*path.replace(".base_layer.", ".");
-    let own = path.strip_prefix("base_model.model.").unwrap_or(path);
-    let mut paths = vec![own.to_owned(), path.to_owned()];
-    paths.extend(PREFIXES.iter().filter_map(|prefix| own.strip_prefix(prefix)).map(str::to_owned));
-    paths.extend(PREFIXES.iter().map(|prefix| format!("{prefix}{own}")));
-    paths
-}
-
-/// What kohya's scripts put before the path of a module.
-const KOHYA_PREFIXES: [&str; 5] = ["lora_unet_", "lora_te1_", "lora_te2_", "lora_te_", "lora_transformer_"];
-
-/// The component of a model that a name of kohya's scripts belongs to, and the path with underscores.
-pub(super) fn kohya_path(base: &str) -> (&'static str, &str) {
-    let of = |prefix: &&'static str| Some((*prefix, base.strip_prefix(*prefix)?));
-    KOHYA_PREFIXES.iter().find_map(of).unwrap_or(("", base))
-}
-
-/// The path of the module of a weight with underscores, as kohya's scripts spell it: without the prefixes that whole
-/// checkpoints have.
-pub(super) fn with_underscores(weight: &str) -> Option<Vec<String>> {
-    let path = weight.strip_suffix(".weight")?;
-    let mut paths = vec![path.replace('.', "_")];
-    let prefixes = ["model.diffusion_model.", "diffusion_model.", "transformer.", "cond_stage_model.transformer."];
-    paths.extend(prefixes.iter().filter_map(|prefix| path.strip_prefix(prefix)).map(|path| path.replace('.', "_")));
-    Some(paths)
 }

@@ -5,7 +5,7 @@
 
 use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::index::{Bytes, Scheme};
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,9 +40,22 @@ pub(super) struct Update {
     /// A matrix with a row for each of the rank, and the elements of a row of the weight.
     pub(super) right: Factor,
     pub(super) rank: u64,
-    pub(super) scale: f32,
+    /// The component with a scalar that is divided by the rank, and multiplied by `scale`, and its dtype.
+    pub(super) alpha: Option<(usize, Dtype)>,
+    pub(super) scale: f64,
     /// The component with the norms that rows have after the update (DoRA), and its dtype.
     pub(super) magnitude: Option<(usize, Dtype)>,
+}
+
+impl Update {
+    /// What the product is multiplied by.
+    fn scale(&self, parts: &[&[u8]]) -> f32 {
+        let alpha = self.alpha.as_ref().map_or(1.0, |(part, dtype)| {
+            let bytes = parts.get(*part).copied().unwrap_or_default();
+            scalar(dtype, bytes) / self.rank as f64
+        });
+        (alpha * self.scale) as f32
+    }
 }
 
 /// A matrix of an adapter.
@@ -97,7 +110,16 @@ fn floats(dtype: &Dtype, bytes: &[u8], length: usize) -> Vec<f32> {
     out
 }
 
-/// The size of a float.
+fn scalar(dtype: &Dtype, bytes: &[u8]) -> f64 {
+    let bits = bytes.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes));
+    match dtype {
+        Dtype::I64 => bits as f64,
+        Dtype::F64 => f64::from_bits(bits.cast_unsigned()),
+        _ => floats(dtype, bytes, 1).first().map_or(0.0, |value| f64::from(*value)),
+    }
+}
+
+/// The size of a number.
 fn element_bytes(dtype: &Dtype) -> u64 {
     dtype.block().map_or(1, |block| block.bytes)
 }
@@ -116,7 +138,8 @@ impl Adapted {
 
     /// Adds an update to the elements of rows.
     fn add(&self, update: &Update, rows: &Range<u64>, parts: &[&[u8]], out: &mut [f32]) {
-        let Update { left, right, rank, scale, magnitude } = update;
+        let Update { left, right, rank, magnitude, .. } = update;
+        let scale = update.scale(parts);
         let (outer, elements, width) = (self.outer(rows), self.elements(rows), self.row_elements);
         let (left, right) = (left.read(parts, outer.end - outer.start), right.read(parts, *rank));
         let magnitudes = magnitude.as_ref().map(|(part, dtype)| {
@@ -154,15 +177,10 @@ impl Scheme for Adapted {
     }
 
     fn check(&self) -> Result<()> {
-        if let Weight::Quantized(scheme) = &self.weight {
-            scheme.check()?;
+        match &self.weight {
+            Weight::Quantized(scheme) => scheme.check(),
+            Weight::Elements(_) => Ok(()),
         }
-        if self.columns != self.row_elements && self.updates.iter().any(|update| update.magnitude.is_some()) {
-            let what = "the adapter states norms (DoRA) of rows that are not those of a matrix";
-            let error = Error::new(ErrorKind::Unsupported, what);
-            return Err(error.advise("Merge the adapter with PEFT, and load the result."));
-        }
-        Ok(())
     }
 
     fn needs(&self, rows: &Range<u64>) -> Vec<Bytes> {
@@ -181,9 +199,12 @@ impl Scheme for Adapted {
                 *need = bytes;
             }
         };
-        for Update { left, right, rank, magnitude, .. } in &self.updates {
+        for Update { left, right, rank, alpha, magnitude, .. } in &self.updates {
             need(left.part, left.needs(&outer));
             need(right.part, right.needs(&(0..*rank)));
+            if let Some((part, dtype)) = alpha {
+                need(*part, Bytes::Range(0..element_bytes(dtype)));
+            }
             if let Some((part, dtype)) = magnitude {
                 let size = element_bytes(dtype);
                 need(*part, Bytes::Range(outer.start.saturating_mul(size)..outer.end.saturating_mul(size)));

@@ -203,7 +203,7 @@ impl Model {
     /// digests; those of [`Model::load`].
     pub fn tensor_slice(&self, name: &str) -> Result<&[u8]> {
         match &self.reading {
-            Reading::Local(local) => local.plain_reader("slices of tensors")?.tensor_slice(name),
+            Reading::Local(local) => local.unpinned_reader("slices of tensors")?.tensor_slice(name),
             Reading::Remote(_) => {
                 let error = Error::new(ErrorKind::Unsupported, "only tensors of local files can be borrowed");
                 Err(error.in_tensor(name).advise("Load it with `Model::load`."))

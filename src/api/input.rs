@@ -8,13 +8,14 @@ use crate::write::{AsInput, Input};
 impl AsInput for Model {
     fn with_input(&self, work: &mut (dyn FnMut(&dyn Input) -> Result<()> + Send)) -> Result<()> {
         match &self.reading {
-            Reading::Local(local) => work(local.plain_reader("the files that are written")?),
+            Reading::Local(local) => work(local.unpinned_reader("the files that are written")?),
             #[cfg(feature = "http")]
             Reading::Remote(remote) => {
                 let mut read = || {
                     let source = super::place::http_source(&remote.url, &remote.options)?;
+                    let adapters = super::place::adapters_at_urls(&remote.url, &remote.options)?;
                     let options = remote.options.loader.clone();
-                    work(&crate::native::RemoteReader::open_source(source, options)?)
+                    work(&crate::native::RemoteReader::open_with(source, adapters, options)?)
                 };
                 // On a thread of its own, because a task of tokio cannot start the runtime of the reader.
                 let ended = std::thread::scope(|scope| scope.spawn(&mut read).join());

@@ -71,23 +71,24 @@ impl LocalModel {
     /// The reader, if nothing is pinned, which it would not compare.
     ///
     /// # Errors
-    /// `UNSUPPORTED` if digests are pinned, files are signed, or adapters are given.
-    pub(super) fn plain_reader(&self, what: &str) -> Result<&Reader> {
-        if self.is_plain() {
+    /// `UNSUPPORTED` if digests are pinned or files are signed.
+    pub(super) fn unpinned_reader(&self, what: &str) -> Result<&Reader> {
+        if !self.is_pinned() {
             return Ok(&self.reader);
         }
-        let what = match self.options.adapters.is_empty() {
-            true => format!("{what} are not compared with pinned digests and signatures of local files"),
-            false => format!("{what} would be without the adapters"),
-        };
+        let what = format!("{what} are not compared with pinned digests and signatures of local files");
         let error = Error::new(ErrorKind::Unsupported, what);
         Err(error.advise("Verify the model, and open it without them."))
     }
 
-    /// Whether no digests or signatures are given, which only the loader compares, and no adapters.
+    /// Whether the reader returns whole tensors as the options ask for: nothing is pinned, and there are no adapters.
     fn is_plain(&self) -> bool {
+        !self.is_pinned() && self.options.adapters.is_empty()
+    }
+
+    /// Whether digests or signatures are given, which only the loader compares.
+    fn is_pinned(&self) -> bool {
         let options = &self.options.loader;
-        let is_pinned = !options.digests.tensors.is_empty() || !options.digests.files.is_empty();
-        !is_pinned && options.signature.is_none() && self.options.adapters.is_empty()
+        !options.digests.tensors.is_empty() || !options.digests.files.is_empty() || options.signature.is_some()
     }
 }

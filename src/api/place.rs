@@ -54,7 +54,7 @@ impl Place {
                 #[cfg(feature = "http")]
                 Place::Url(url) => {
                     let source = http_source(&url, &options)?;
-                    let adapters = adapters(&options, |location| adapter_source(location, &url, &options))?;
+                    let adapters = adapters_at_urls(&url, &options)?;
                     let model = SourceModel::open_with_adapters(source, adapters, options).await?;
                     Ok(Rc::new(model) as Rc<dyn Served>)
                 }
@@ -81,6 +81,12 @@ pub(super) async fn open_files(files: ModelFiles, options: OpenOptions) -> Resul
 /// The sources of the adapters.
 fn adapters<S>(options: &OpenOptions, open: impl Fn(&Path) -> Result<S>) -> Result<Vec<(S, Adapter)>> {
     options.adapters.iter().map(|adapter| Ok((open(adapter.location())?, adapter.clone()))).collect()
+}
+
+/// The sources of the adapters of a model at a URL.
+#[cfg(feature = "http")]
+pub(super) fn adapters_at_urls(model: &str, options: &OpenOptions) -> Result<Vec<(HttpSource, Adapter)>> {
+    adapters(options, |location| adapter_source(location, model, options))
 }
 
 /// The adapter at a URL. It gets the headers only if it has the origin of the model.

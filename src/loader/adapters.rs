@@ -1,14 +1,12 @@
 //! Opens the adapters whose updates are added to the weights. The code is deferred in the npm package.
 
-use crate::adapter::{self, Adapter, AdapterConfig, AdapterFile, OpenAdapter};
+use crate::adapter::{Adapter, AdapterConfig, AdapterFile};
 use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Parsed, Part};
 use crate::loader::Loader;
-use crate::loader::quantized::read_range;
-use crate::loader::shard::{OpenShard, Shard};
+use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
-use crate::quantization::{Contents, GroupedFile};
 use crate::source::ModelSource;
 use futures::future::{FutureExt, LocalBoxFuture};
 use std::rc::Rc;
@@ -35,45 +33,28 @@ impl<S: ModelSource> Loader<S> {
         .boxed_local()
     }
 
-    async fn add_adapter(&mut self, source: S, mut settings: Adapter) -> Result<()> {
+    async fn add_adapter(&mut self, source: S, settings: Adapter) -> Result<()> {
         let file = Rc::new(ModelFile::new(source, Rc::clone(&self.stats), self.options.retry));
-        let place = |error: Error| error.in_file(file.source.name());
+        let name = file.source.name().to_owned();
         settings.check()?;
         if self.options.signature.is_some() {
             let error = Error::new(ErrorKind::Unsupported, "the signature of a model does not cover an adapter");
-            return Err(place(error.advise("Open the model without the adapter, or without the signature.")));
+            let advice = "Open the model without the adapter, or without the signature.";
+            return Err(error.in_file(&name).advise(advice));
         }
         let digests = &self.options.digests;
         file.expect_whole(digests.of_whole_file(&file.source, None));
         let Parsed::File(index) = file.parse().await? else {
-            let error = Error::new(ErrorKind::Unsupported, "an adapter must be one file");
-            return Err(place(error.advise("Open the file with its tensors.")));
+            let error = Error::new(ErrorKind::Unsupported, "an adapter must be one file").in_file(&name);
+            return Err(error.advise("Open the file with its tensors."));
         };
-        let mut contents = Contents::new();
-        for (name, range) in adapter::contents_to_read(&index) {
-            contents.insert(name, read_range(&file, range).await.map_err(place)?);
+        let mut adapter = AdapterFile { name, index, settings };
+        if adapter.needs_config()? {
+            adapter = adapter.with_config(read_config(&file).await?)?;
         }
-        let adapter = AdapterFile { index, settings: settings.clone(), contents };
-        if adapter.needs_config().map_err(place)? {
-            settings = settings.with_found_config(read_config(&file).await?);
-        }
-        let AdapterFile { index, contents, .. } = adapter;
-        let shard = self.shards.len();
-        self.shards.push(Shard::opened(file, index, shard, digests));
-        self.adapters.push(OpenAdapter { settings, contents });
+        self.shards.push(Shard::opened(file, adapter.index.clone(), self.shards.len(), digests));
+        self.adapters.push(adapter);
         Ok(())
-    }
-
-    /// Replaces the weights of the model that its adapters update.
-    pub(super) fn with_updates(&self, files: Vec<GroupedFile>, opened: &[Rc<OpenShard>]) -> Result<Vec<GroupedFile>> {
-        let heads = opened.iter().skip(files.len());
-        let adapter = |(open, OpenAdapter { settings, contents }): (&Rc<OpenShard>, &OpenAdapter)| AdapterFile {
-            index: open.index.clone(),
-            settings: settings.clone(),
-            contents: contents.clone(),
-        };
-        let adapters = heads.zip(&self.adapters).map(adapter).collect();
-        adapter::apply(files, adapters)
     }
 }
 

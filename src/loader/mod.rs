@@ -62,7 +62,7 @@ pub use verified::Verified;
 #[cfg(all(http_client, writes))]
 pub(crate) use whole_files::TensorDigests;
 
-use crate::adapter::OpenAdapter;
+use crate::adapter::AdapterFile;
 use crate::error::Result;
 #[cfg(writes)]
 use crate::identity::Identity;
@@ -114,7 +114,7 @@ pub struct Loader<S: ModelSource> {
     /// The files with one tensor for each quantized tensor of several parts, if there may be such tensors.
     grouped: Mutex<Option<Vec<Rc<OpenShard>>>>,
     /// The adapters whose updates are added. Their files are the last ones.
-    adapters: Vec<OpenAdapter>,
+    adapters: Vec<AdapterFile>,
     options: Options,
     stats: Rc<Stats>,
     /// Decodes and digests components on other threads; `None` if the loader's own thread does this.

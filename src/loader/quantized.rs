@@ -1,5 +1,6 @@
 //! Groups the parts of quantized tensors when the index is read. The code is deferred in the npm package.
 
+use crate::adapter;
 use crate::deferred::Code;
 use crate::dtype::Dtype;
 use crate::error::{ErrorKind, Result};
@@ -44,7 +45,7 @@ impl<S: ModelSource> Loader<S> {
             }
             let mut grouped = grouping.files;
             if self.has_adapters() {
-                grouped = self.with_updates(grouped, &opened)?;
+                grouped = adapter::apply(grouped, self.adapters.clone())?;
             }
             let mut files = Vec::with_capacity(opened.len());
             for (shard, (GroupedFile { mut index, parts }, open)) in grouped.into_iter().zip(opened).enumerate() {
@@ -221,7 +222,7 @@ impl<B: Buffer> QuantizedReader<B> {
 }
 
 /// Reads a short range of a file.
-pub(super) async fn read_range<S: ModelSource>(file: &Rc<ModelFile<S>>, range: Range<u64>) -> Result<Vec<u8>> {
+async fn read_range<S: ModelSource>(file: &Rc<ModelFile<S>>, range: Range<u64>) -> Result<Vec<u8>> {
     let mut reader = file.start(range.clone(), Rc::new(Cell::new(range.end)));
     let mut bytes = Vec::new();
     while reader.position < range.end {

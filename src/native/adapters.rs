@@ -1,36 +1,38 @@
 //! Opens adapters, and adds their updates to the weights of a model.
 
 use super::file::{FileBytes, TensorFile};
+#[cfg(native)]
 use super::folder::model_path;
-use crate::adapter::{self, Adapter, AdapterConfig, AdapterFile};
+use crate::adapter::{self, AdapterFile};
+#[cfg(native)]
+use crate::adapter::{Adapter, AdapterConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Parsed, Tensor, Tensors};
-use crate::quantization::{Contents, GroupedFile};
+#[cfg(native)]
+use crate::index::Parsed;
+use crate::index::{Tensor, Tensors};
+use crate::quantization::GroupedFile;
+#[cfg(native)]
 use std::path::Path;
 
 /// Opens the files of adapters.
+#[cfg(native)]
 pub(super) fn open(adapters: &[Adapter]) -> Result<Vec<(FileBytes, AdapterFile)>> {
     adapters.iter().map(open_one).collect()
 }
 
+#[cfg(native)]
 fn open_one(settings: &Adapter) -> Result<(FileBytes, AdapterFile)> {
+    settings.check()?;
     let path = &*model_path(settings.location())?;
     let (file, parsed) = FileBytes::open(path)?.unpack(None)?;
-    let place = |error: Error| error.in_file(&file.name);
-    settings.check()?;
     let Parsed::File(mut index) = parsed else {
-        let error = Error::new(ErrorKind::Unsupported, "an adapter must be one file");
-        return Err(place(error.advise("Open the file with its tensors.")));
+        let error = Error::new(ErrorKind::Unsupported, "an adapter must be one file").in_file(&file.name);
+        return Err(error.advise("Open the file with its tensors."));
     };
     index.tensors.index_names();
-    let mut contents = Contents::new();
-    for (name, range) in adapter::contents_to_read(&index) {
-        contents.insert(name, file.storage.read(&range).map_err(place)?.into());
-    }
-    let mut adapter = AdapterFile { index, settings: settings.clone(), contents };
-    if adapter.needs_config().map_err(place)? {
-        let found = read_config(path.parent().unwrap_or(Path::new("")))?;
-        adapter.settings = adapter.settings.with_found_config(found);
+    let mut adapter = AdapterFile { name: file.name.clone(), index, settings: settings.clone() };
+    if adapter.needs_config()? {
+        adapter = adapter.with_config(read_config(path.parent().unwrap_or(Path::new("")))?)?;
     }
     Ok((file, adapter))
 }
@@ -38,6 +40,9 @@ fn open_one(settings: &Adapter) -> Result<(FileBytes, AdapterFile)> {
 /// Replaces the tensors that adapters update, and appends the files of the adapters. Returns the tensors of the
 /// adapters, which can still be found by name.
 pub(super) fn apply(files: &mut Vec<TensorFile>, adapters: Vec<(FileBytes, AdapterFile)>) -> Result<Vec<Tensor>> {
+    if adapters.is_empty() {
+        return Ok(Vec::new());
+    }
     let take = |file: &mut TensorFile| {
         let rest = file.index.with_tensors(Tensors::default());
         let mut index = std::mem::replace(&mut file.index, rest);
@@ -62,6 +67,7 @@ pub(super) fn apply(files: &mut Vec<TensorFile>, adapters: Vec<(FileBytes, Adapt
 }
 
 /// The `adapter_config.json` in a folder; `None` if there is none.
+#[cfg(native)]
 fn read_config(folder: &Path) -> Result<Option<AdapterConfig>> {
     let file = match FileBytes::open(&folder.join(AdapterConfig::FILE_NAME)) {
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),

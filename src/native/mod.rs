@@ -5,7 +5,6 @@
 //! the files instead, so that a raw tensor is a slice of the map; the caller must guarantee that no process changes the
 //! files. On wasm32, [`Reader::from_bytes`] reads files in memory.
 
-#[cfg(native)]
 mod adapters;
 #[cfg(native)]
 mod disk;

@@ -1,7 +1,6 @@
 //! Opens models: on disk, mapped, or in memory.
 
 use super::Reader;
-#[cfg(native)]
 use super::adapters;
 use super::file::{FileBytes, TensorFile};
 #[cfg(native)]
@@ -9,6 +8,7 @@ use super::folder::model_path;
 use super::quantized::{self, Grouped};
 #[cfg(native)]
 use crate::adapter::Adapter;
+use crate::adapter::AdapterFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{DataFile, Index, Manifest, Part, Tensor};
 use crate::loader::ModelMetadata;
@@ -49,10 +49,8 @@ impl Reader {
         let path = &*model_path(path.as_ref())?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let open_part = |part: &Part| FileBytes::open(&folder.join(&part.path));
-        let mut adapters = Some(adapters::open(adapters)?).filter(|adapters| !adapters.is_empty());
-        Reader::new_with(FileBytes::open(path)?, config, open_part, &mut |files| {
-            adapters.take().map_or_else(|| Ok(Vec::new()), |adapters| adapters::apply(files, adapters))
-        })
+        let adapters = adapters::open(adapters)?;
+        Reader::new(FileBytes::open(path)?, config, adapters, open_part)
     }
 
     /// Like [`Reader::open`], but maps the files into memory: raw tensors are borrowed from the map without a copy.
@@ -72,7 +70,7 @@ impl Reader {
         // SAFETY: the caller guarantees the requirement of `FileBytes::map` for all files of the model.
         let open_part = |part: &Part| unsafe { FileBytes::map(&folder.join(&part.path)) };
         // SAFETY: as above.
-        Reader::new(unsafe { FileBytes::map(path) }?, None, open_part)
+        Reader::new(unsafe { FileBytes::map(path) }?, None, Vec::new(), open_part)
     }
 
     /// Opens the first of `files` (name and content). The others are treated as files in the same folder.
@@ -88,7 +86,7 @@ impl Reader {
         let mut files = files.map(|(name, bytes)| FileBytes::in_memory(name, bytes));
         let first = files.next().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
         let mut others: Vec<_> = files.collect();
-        Reader::new(first, None, |part| match others.iter().position(|file| file.name == part.path) {
+        Reader::new(first, None, Vec::new(), |part| match others.iter().position(|file| file.name == part.path) {
             Some(at) => Ok(others.swap_remove(at)),
             None => Err(Error::new(ErrorKind::NotFound, "this file of the model was not given").in_file(&part.path)),
         })
@@ -97,17 +95,8 @@ impl Reader {
     fn new(
         first: FileBytes,
         config: Option<&ModelConfig>,
-        open_part: impl FnMut(&Part) -> Result<FileBytes>,
-    ) -> Result<Reader> {
-        Reader::new_with(first, config, open_part, &mut |_| Ok(Vec::new()))
-    }
-
-    /// Like [`Reader::new`]. `change` may replace tensors and append files, and returns tensors that are not listed.
-    fn new_with(
-        first: FileBytes,
-        config: Option<&ModelConfig>,
+        adapters: Vec<(FileBytes, AdapterFile)>,
         mut open_part: impl FnMut(&Part) -> Result<FileBytes>,
-        change: &mut dyn FnMut(&mut Vec<TensorFile>) -> Result<Vec<Tensor>>,
     ) -> Result<Reader> {
         let name = first.name.clone();
         #[cfg(native)]
@@ -144,7 +133,7 @@ impl Reader {
         let contents: Vec<_> = files.iter().map(|file| (file.bytes.name.as_str(), &file.index)).collect();
         assembly.check(&contents).map_err(|e| e.in_file(&name))?;
         let Grouped { mut parts, config } = quantized::group(&mut files, config, &mut open_part)?;
-        parts.extend(change(&mut files)?);
+        parts.extend(adapters::apply(&mut files, adapters)?);
         let mut reader = Reader {
             name,
             #[cfg(native)]

@@ -1,5 +1,5 @@
-//! A scheme some of whose parts are known: they are stated elsewhere, or are small and stored in an encoding of which
-//! ranges cannot be read.
+//! A scheme with parts whose bytes are known before it is used: an attribute states them, or they are small and stored
+//! in an encoding that cannot be read by ranges.
 
 use super::grid::Grid;
 use crate::dtype::Dtype;

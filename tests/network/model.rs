@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::LazyLock;
 use std::time::Duration;
 use weightstream::write::{ConvertOptions, convert};
-use weightstream::{ErrorKind, Model, OpenOptions, RetryPolicy, StreamRequest, blocking};
+use weightstream::{Adapter, ErrorKind, Model, OpenOptions, RetryPolicy, StreamRequest, blocking};
 
 const LENGTH: usize = 4_000_000;
 
@@ -102,4 +102,37 @@ fn a_model_at_a_url_is_converted() {
     convert(&model, folder.path().join("m.apr"), &ConvertOptions::new()).unwrap();
     let converted = blocking::Model::open(folder.path().join("m.apr")).unwrap();
     assert_eq!(converted.load("a").unwrap().into_bytes().unwrap(), noise(1, LENGTH));
+}
+
+#[test]
+fn adapters_at_urls_are_in_loads_and_conversions_and_get_no_headers_of_another_origin() {
+    let fixtures = |name: &str| {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/adapters/peft");
+        std::fs::read(folder.join(name)).unwrap()
+    };
+    let serve = |key: Option<&'static str>| {
+        let names = ["model.safetensors", "adapter_model.safetensors", "adapter_config.json"];
+        let files = names.map(|name| (format!("/{name}"), fixtures(name)));
+        Server::new(move |request| match files.iter().find(|(path, _)| *path == request.path) {
+            Some((_, file)) if request.header("x-key") == key => answer(file, request),
+            _ => Reply::new(403, b""),
+        })
+    };
+    let (models, adapters) = (serve(Some("secret")), serve(None));
+    let open = |adapters: &Server| {
+        let adapter = Adapter::new(adapters.url("/adapter_model.safetensors"));
+        OpenOptions::new().header("x-key", "secret").adapter(adapter).open_blocking(models.url("/model.safetensors"))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("merged.safetensors");
+    for adapters in [&models, &adapters] {
+        let model = open(adapters).unwrap();
+        convert(&model, &out, &ConvertOptions::default().keep_existing(false)).unwrap();
+        let merged = blocking::Model::open(&out).unwrap();
+        for tensor in merged.tensors() {
+            let [written, loaded] = [&merged, &model].map(|model| model.load(tensor.name.as_str()).unwrap());
+            assert!(*written.bytes().unwrap() == *loaded.bytes().unwrap(), "{}", tensor.name);
+        }
+        assert_eq!(model.tensor("layers.0.q.weight").unwrap().layout.name(), "adapted");
+    }
 }

@@ -182,6 +182,30 @@ fn a_conversion_writes_the_merged_weights() {
 }
 
 #[test]
+fn conversions_of_open_models_have_the_updates() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in cases() {
+        let (model, out) = (open(&case), folder.path().join("merged.safetensors"));
+        weightstream::write::convert(&model, &out, &ConvertOptions::default()).unwrap();
+        let merged = Model::open(&out).unwrap();
+        for tensor in merged.tensors() {
+            let expected = model.load(LoadRequest::new(&tensor.name).dtype(tensor.dtype.clone())).unwrap();
+            let written = merged.load(tensor.name.as_str()).unwrap();
+            assert!(*written.bytes().unwrap() == *expected.bytes().unwrap(), "{}", tensor.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_applied_is_a_warning() {
+    let model = open(&corpus::root().join("adapters/kohya"));
+    let warnings: Vec<_> = model.warnings().collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let (file, warning) = warnings[0];
+    assert!(file.ends_with("adapter.safetensors") && warning.contains("lora_te_"), "{file}: {warning}");
+}
+
+#[test]
 fn updates_are_scaled_and_added_in_order() {
     let case = corpus::root().join("adapters/peft_rslora");
     let (plain, name) = (Model::open(model_in(&case)).unwrap(), "layers.0.q.weight");
@@ -244,9 +268,13 @@ fn what_cannot_be_applied_is_an_error_that_says_why() {
         let error = OpenOptions::new().adapter(Adapter::new(&adapter)).open_blocking(root.join(model)).unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.to_string().contains(adapter.file_name().unwrap().to_str().unwrap()), "{error}");
         let error = Reader::open_with(root.join(model), None, &[Adapter::new(&adapter)]).unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
     }
+    let twice = OpenOptions::new().adapter(Adapter::new(&peft)).adapter(Adapter::new(&peft));
+    let error = twice.open_blocking(root.join("peft/model.safetensors")).unwrap_err();
+    assert!(error.to_string().contains("two adapters"), "{error}");
     let scale = Adapter::new(&peft).scale(f32::NAN);
     let error = OpenOptions::new().adapter(scale).open_blocking(root.join("peft/model.safetensors")).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);

@@ -7,13 +7,12 @@ use super::terminal::inform;
 use super::{Failure, count, one_line, progress::Bar, warn};
 use indicatif::DecimalBytes;
 use signal_hook::flag;
-use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::internals::write::{self, Compression, ConvertOptions, Converted, Input, Sizes, TensorOrder};
-use weightstream::{Adapter, Dtype, Error, Result};
+use weightstream::{Adapter, Dtype, Error, ErrorKind, Result};
 
 /// Converts a model of any size to another format, with little memory.
 ///
@@ -34,9 +33,13 @@ pub(super) struct Arguments {
     #[command(flatten)]
     conversion: ConversionArguments,
     /// A LoRA adapter whose updates are added to the weights: a file or a folder of PEFT, of kohya's scripts or in
-    /// GGUF; a URL if the model is at one. `=0.5` after it scales the updates. Can be repeated.
-    #[arg(long = "adapter", value_name = "FILE|FOLDER|URL[=SCALE]", value_parser = parse_adapter)]
-    adapters: Vec<Adapter>,
+    /// GGUF; a URL if the model is at one. Can be repeated.
+    #[arg(long = "adapter", value_name = "FILE|FOLDER|URL")]
+    adapters: Vec<PathBuf>,
+    /// What the updates of the adapter are multiplied by, in addition to what it states. The second of these options is
+    /// for the second adapter, and so on.
+    #[arg(long = "adapter-scale", value_name = "NUMBER", requires = "adapters", allow_negative_numbers = true)]
+    scales: Vec<f32>,
     /// Replace OUT, and with --shard-size its files, if they exist. Without this option, nothing is written if one of
     /// them exists.
     #[arg(long)]
@@ -44,10 +47,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { input, output, conversion, adapters, force } = arguments;
+    let Arguments { input, output, conversion, adapters, scales, force } = arguments;
     let format = conversion.format().or_else(|| write::format_of_name(&output));
     let options = conversion.options(&input, format, TensorOrder::Source)?.keep_existing(!force);
-    let model = input.open_with(adapters)?;
+    let model = input.open_with(scaled(&adapters, &scales)?)?;
     let tensors = model.input().tensors();
     if let Some(name) = format.filter(|format| format.name == "gguf").and_then(|_| foreign_name(tensors)) {
         warn(&format!(
@@ -58,12 +61,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     write(model.input(), &output, &options)
 }
 
-fn parse_adapter(text: &str) -> Result<Adapter, Infallible> {
-    let scaled = text.rsplit_once('=').and_then(|(location, scale)| Some((location, scale.parse().ok()?)));
-    Ok(match scaled {
-        Some((location, scale)) => Adapter::new(location).scale(scale),
-        None => Adapter::new(text),
-    })
+/// The adapters with their scales, of which the last ones may be left out.
+fn scaled(adapters: &[PathBuf], scales: &[f32]) -> Result<Vec<Adapter>> {
+    if scales.len() > adapters.len() {
+        let what = format!("{} adapters have {} of `--adapter-scale`", adapters.len(), scales.len());
+        return Err(Error::new(ErrorKind::InvalidArgument, what).advise("Give one for each adapter."));
+    }
+    let scales = scales.iter().copied().chain(std::iter::repeat(1.0));
+    Ok(adapters.iter().zip(scales).map(|(adapter, scale)| Adapter::new(adapter).scale(scale)).collect())
 }
 
 /// Converts with a progress bar, stops at a signal, and prints a summary.

@@ -328,16 +328,20 @@ fn odd_names_survive_publish_serve_and_download() {
 }
 
 #[test]
-fn convert_adds_adapters_that_are_scaled_after_an_equals_sign() {
+fn convert_adds_adapters_with_their_scales() {
     let folder = Folder::new();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/adapters/peft_rslora");
     let place = |name: &str| fixtures.join(name).display().to_string();
     let (model, adapter) = (place("model.safetensors"), place("adapter_model.safetensors"));
-    let convert = |out: &str, adapter: &str| run(&folder, &["convert", &model, out, "--adapter", adapter]);
-    convert("merged.safetensors", &adapter).unwrap();
-    convert("none.safetensors", &format!("{adapter}=0")).unwrap();
+    let convert = |out: &str, options: &[&str]| run(&folder, &[&["convert", &model, out], options].concat());
+    convert("merged.safetensors", &["--adapter", &adapter]).unwrap();
+    convert("none.safetensors", &["--adapter", &adapter, "--adapter-scale", "0"]).unwrap();
     assert_ne!(content_of(&folder.path("merged.safetensors")), content_of(Path::new(&model)));
     assert_eq!(content_of(&folder.path("none.safetensors")), content_of(Path::new(&model)));
-    let error = convert("refused.safetensors", "https://example.org/adapter.safetensors").unwrap_err();
-    assert!(error.contains("https://example.org/adapter.safetensors") && error.contains("adapter"), "{error}");
+    let url = "https://example.org/adapter.safetensors?v=2";
+    let error = convert("refused.safetensors", &["--adapter", url]).unwrap_err();
+    assert!(error.contains(url), "{error}");
+    let scales = ["--adapter-scale", "1", "--adapter-scale", "-0.5"];
+    let error = convert("refused.safetensors", &[&["--adapter", &adapter], &scales[..]].concat()).unwrap_err();
+    assert!(error.contains("--adapter-scale"), "{error}");
 }

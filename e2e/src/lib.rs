@@ -53,6 +53,7 @@ pub mod similarity_test;
 pub mod site_test;
 pub mod store_test;
 pub mod targets;
+pub mod tfjs_model;
 pub mod timed;
 pub mod trap_test;
 pub mod visitor_test;

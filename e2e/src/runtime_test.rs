@@ -14,6 +14,7 @@ use crate::linear_layer;
 use crate::llama_model;
 use crate::minilm;
 use crate::onnx_models;
+use crate::tfjs_model;
 use crate::webdriver::Browser;
 use xtask::project::Project;
 use xtask::{npm, package};
@@ -58,7 +59,10 @@ pub fn run(project: &Project) -> Result<()> {
     llama_model::write(project, llama.path())?;
     let onnx_models = tempfile::tempdir()?;
     onnx_models::write(project, onnx_models.path())?;
+    let graph = tempfile::tempdir()?;
+    tfjs_model::write(project, graph.path())?;
     let mut server = Server::new()
+        .mount("/graph", graph.path())
         .mount("/linear", models.path())
         .mount("/llama", llama.path())
         .mount("/onnx", onnx_models.path())

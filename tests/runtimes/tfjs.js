@@ -3,7 +3,7 @@
 import { graphModel, layersModel, oddWeights, sharded } from "./tfjs_models.js";
 import { faceapi, sameTensors, tf } from "./tfjs_runtime.js";
 
-const { clearCache } = await import("/pkg/weightstream.js");
+const { StreamingLoader, clearCache } = await import("/pkg/weightstream.js");
 const { ioHandler } = await import("/pkg/weightstream.tfjs.js");
 const { Failures, RETRY, hex, serverOfFiles } = await import("/files/common.js");
 
@@ -150,6 +150,96 @@ export async function everyKindOfWeight() {
     failures.same(attempt, await sameTensors(failures, attempt, streamed, expected), specs.length);
   }
   return failures;
+}
+
+const filesNamed = (files) => Object.entries(files).map(([name, bytes]) => new File([bytes], name));
+
+// A model that is open gives what the own loader of TensorFlow.js has: from local files, and converted by the CLI.
+export async function openModels() {
+  const failures = new Failures();
+  const model = graphModel();
+  const own = await ownLoad(model);
+  const expected = await predictions(own);
+  const files = sharded(model, [1000, 70_001, Infinity]);
+  const sources = { "local files": filesNamed(files), converted: "/graph/model.zt" };
+  for (const [what, source] of Object.entries(sources)) {
+    const loader = await StreamingLoader.open(source, { cache: "none" });
+    for (const streamWeights of [undefined, false]) {
+      const fractions = [];
+      const options = { streamWeights, onProgress: (fraction) => fractions.push(fraction) };
+      const loaded = await tf.loadGraphModel(ioHandler(loader, options));
+      failures.same(`${what}: the same outputs`, await predictions(loaded), expected);
+      failures.same(`${what}: progress`, [fractions.length, fractions.at(-1)], [Object.keys(own.weights).length, 1]);
+      for (const [name, [weight]] of Object.entries(own.weights)) {
+        await sameTensors(failures, what, { [name]: loaded.weights[name][0] }, { [name]: weight });
+      }
+      loaded.dispose();
+    }
+    loader.close();
+    await failures.rejects(`${what}: closed`, ioHandler(loader).load(), "CLOSED");
+  }
+  return failures;
+}
+
+export async function everyDtypeOfOpenModels() {
+  const failures = new Failures();
+  const { groups, json } = oddWeights();
+  const manifest = JSON.parse(new TextDecoder().decode(json));
+  const [flags, complex] = groups[0].specs.slice(2);
+  manifest[0].weights = [groups[0].specs[0], flags, complex];
+  const bytes = groups[0].bytes.slice(-19); // without the strings
+  const files = { "model.json": new TextEncoder().encode(JSON.stringify({ weightsManifest: manifest })) };
+  Object.assign(files, { "part0.bin": bytes, "part1.bin": groups[1].bytes });
+  const specs = manifest.flatMap(({ weights }) => weights);
+  const whole = await new Blob([bytes, groups[1].bytes]).arrayBuffer();
+  const expected = tf.io.decodeWeights(whole, specs);
+  const loader = await StreamingLoader.open(filesNamed(files));
+  const { weightData, weightSpecs } = await ioHandler(loader).load();
+  await sameTensors(failures, "in memory", tf.io.decodeWeights(weightData, weightSpecs), expected);
+  const { getWeightStream } = await ioHandler(loader, { streamWeights: true }).load();
+  for (const attempt of ["a stream", "a second stream"]) {
+    await sameTensors(failures, attempt, await tf.io.decodeWeightsStream(getWeightStream(), weightSpecs), expected);
+  }
+  const reader = getWeightStream().getReader();
+  await reader.read();
+  await reader.cancel();
+  loader.close();
+  return failures;
+}
+
+// Floats that TensorFlow.js lacks become F32, as `loadTensor` converts them, and integers that it lacks are refused.
+export async function dtypesThatTensorFlowLacks() {
+  const failures = new Failures();
+  const loader = await StreamingLoader.open(safetensors({ a: "BF16", b: "F16", c: "U8", d: "F32" }));
+  const { weightData, weightSpecs } = await ioHandler(loader).load();
+  const decoded = tf.io.decodeWeights(weightData, weightSpecs);
+  for (const name of ["a", "b", "d"]) {
+    const { data } = await loader.loadTensor(name, { as: "F32" });
+    failures.same(name, [decoded[name].dtype, Array.from(await decoded[name].data())], ["float32", Array.from(data)]);
+  }
+  const { data } = await loader.loadTensor("c");
+  failures.same("c", [decoded.c.dtype, Array.from(await decoded.c.data())], ["int32", Array.from(data)]);
+  for (const dtype of ["I64", "U32", "I8"]) {
+    const integers = ioHandler(await StreamingLoader.open(safetensors({ "a.b": dtype })));
+    await failures.rejects(dtype, integers.load(), "UNSUPPORTED", "a.b", dtype);
+  }
+  const aborted = ioHandler(loader, { signal: AbortSignal.abort(new Error("the user left")) });
+  await failures.rejects("aborted", aborted.load(), "the user left");
+  const thrown = async (call) => call();
+  await failures.rejects("an option of URLs", thrown(() => ioHandler(loader, { retry: {} })), "INVALID_ARGUMENT",
+    "`retry`");
+  return failures;
+}
+
+// A file with tensors of these dtypes. Each has 16 bytes.
+function safetensors(dtypes) {
+  const sizes = { BF16: 2, F16: 2, F32: 4, I64: 8, U32: 4 };
+  const entry = ([name, dtype], at) =>
+    [name, { dtype, shape: [16 / (sizes[dtype] ?? 1)], data_offsets: [at * 16, at * 16 + 16] }];
+  const header = new TextEncoder().encode(JSON.stringify(Object.fromEntries(Object.entries(dtypes).map(entry))));
+  const length = BigUint64Array.of(BigInt(header.length));
+  const data = Uint8Array.from({ length: 16 * Object.keys(dtypes).length }, (_, at) => (at * 37) & 127);
+  return new File([length, header, data], "a.safetensors");
 }
 
 export async function aSecondLoadComesFromTheCache() {

@@ -1,8 +1,8 @@
 // The TVM runtime, unpatched: the tensors that it loads through the package are those of its own loader.
 import { BASE, loaded, mlcModel, runtime, serverOfModel, tvmjs, urlOf, withGlobalFetch } from "./mlc.js";
 
-const { clearCache, listCached } = await import("/pkg/weightstream.js");
-const { ArtifactCache } = await import("/pkg/weightstream.tvmjs.js");
+const { StreamingLoader, clearCache, listCached } = await import("/pkg/weightstream.js");
+const { ArtifactCache, ModelArtifacts } = await import("/pkg/weightstream.tvmjs.js");
 const { Failures, RETRY, hex } = await import("/files/common.js");
 
 // What the runtime has with its own cache in IndexedDB. Its other caches do not take the script of the server.
@@ -31,6 +31,71 @@ export async function loadsTheSameTensors() {
   failures.same("the same", first.result === expected, true);
   failures.same("the first load downloads", first.isFromCache, false);
   failures.same("no byte is sent twice", server.sent() <= sizeOf(model) + server.requests().length, true);
+  return failures;
+}
+
+// A model that is open gives the runtime what its files do.
+export async function openModels() {
+  const failures = new Failures();
+  const model = mlcModel({ shards: 9 });
+  const expected = JSON.parse(await expectedOf(model));
+  const files = ["tensor-cache.json", ...model.shards].map((name) => new File([model.files[name]], name));
+  const loader = await StreamingLoader.open(files);
+  const artifactCache = new ModelArtifacts(loader);
+  const { result, isFromCache } = await loaded({ artifactCache });
+  failures.same("the same", JSON.parse(result), expected);
+  failures.same("nothing is downloaded in advance", isFromCache, true);
+  failures.same("all files", await tvmjs.hasTensorInCache(BASE, { artifactCache }), true);
+  failures.same("another file", await artifactCache.hasAllKeys([urlOf("params_shard_99.bin")]), false);
+
+  const whole = await loaded({ artifactCache: new ModelArtifacts(loader, { bfloat16: true }) });
+  const [tensors] = JSON.parse(whole.result);
+  const formats = new Set(tensors.map(({ dtype, format }) => `${dtype} ${format}`));
+  failures.same("bfloat16", [...formats].sort(), ["bfloat16 raw", "uint32 raw"]);
+
+  const shard = urlOf("params_shard_0.bin");
+  await artifactCache.addToCache(shard, "arraybuffer");
+  await failures.rejects("no file", artifactCache.fetchWithCache(urlOf("other.bin"), "arraybuffer"), "NOT_FOUND");
+  await failures.rejects("no file", artifactCache.addToCache(urlOf("other.bin"), "arraybuffer"), "NOT_FOUND");
+  await failures.rejects("JSON of bytes", artifactCache.fetchWithCache(shard, "json"), "INVALID_ARGUMENT", '"json"');
+  await failures.rejects("no type", artifactCache.fetchWithCache(shard), "INVALID_ARGUMENT", "storetype");
+  await failures.rejects("deleting", tvmjs.deleteTensorCache(BASE, { artifactCache }), "UNSUPPORTED");
+  const thrown = async (call) => call();
+  await failures.rejects("no model", thrown(() => new ModelArtifacts({})), "INVALID_ARGUMENT", "StreamingLoader");
+  await failures.rejects("an option", thrown(() => new ModelArtifacts(loader, { bf16: true })), "INVALID_ARGUMENT");
+  loader.close();
+  await failures.rejects("closed", artifactCache.fetchWithCache(shard, "arraybuffer"), "CLOSED");
+  return failures;
+}
+
+// Tensors up to 32 MiB are in one file, and a larger one is in a file of its own.
+export async function filesOfOpenModels() {
+  const failures = new Failures();
+  const mebibytes = [20, 20, 10, 3, 40, 1];
+  const header = {};
+  let end = 0;
+  mebibytes.forEach((size, at) => {
+    const start = end;
+    header[`t${at}`] = { dtype: "U8", shape: [size << 20], data_offsets: [start, (end += size << 20)] };
+  });
+  header.empty = { dtype: "F32", shape: [0, 4], data_offsets: [end, end] };
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const data = new Uint8Array(end);
+  data.forEach((_, at) => (at % 4099 === 0 ? (data[at] = (at / 4099) & 255) : 0));
+  const source = new File([BigUint64Array.of(BigInt(text.length)), text, data], "a.safetensors");
+  const artifactCache = new ModelArtifacts(await StreamingLoader.open(source));
+  const { records } = await artifactCache.fetchWithCache(urlOf("tensor-cache.json"), "json");
+  const sizes = records.map(({ records }) => records.map(({ nbytes }) => nbytes / (1 << 20)));
+  failures.same("files", sizes, [[20], [20, 10], [3], [40], [1, 0]]);
+  let at = 0;
+  for (const { dataPath, nbytes } of records) {
+    const bytes = await artifactCache.fetchWithCache(urlOf(dataPath), "arraybuffer");
+    failures.same(dataPath, await hex(new Uint8Array(bytes)), await hex(data.subarray(at, (at += nbytes))));
+  }
+  const four = '{"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}';
+  const unknown = new File([BigUint64Array.of(BigInt(four.length)), four, "x"], "b.safetensors");
+  const other = new ModelArtifacts(await StreamingLoader.open(unknown));
+  await failures.rejects("F4", other.hasAllKeys([]), "UNSUPPORTED", "F4");
   return failures;
 }
 

@@ -38,7 +38,10 @@ pub fn installed(project: &Project, what: &str, pins: &str, files: &[&str]) -> R
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build.path());
         command::quiet(&mut npm, INSTALL_LIMIT)?;
-        Ok(fs::rename(build.path(), &folder)?)
+        match fs::rename(build.path(), &folder) {
+            Err(_) if folder.is_dir() => Ok(()), // another step has installed the same meanwhile
+            renamed => Ok(renamed?),
+        }
     };
     setup::ready(what, find, install)?;
     Ok(folder.join("node_modules"))

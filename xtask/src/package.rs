@@ -117,14 +117,16 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
         Ok(is_optimised && optimise(project, &built.join(MODULE), &LAST_PASSES)?)
     };
     let parts = || {
-        let mut files = [MAIN].into_iter().chain(PARTS.iter().map(|part| part.file));
-        files.try_for_each(|file| optimise(project, &built.join(file), &PASSES_OF_PARTS).map(drop))
+        let files = [MAIN].into_iter().chain(PARTS.iter().map(|part| part.file));
+        let optimised = files.map(|file| optimise(project, &built.join(file), &PASSES_OF_PARTS));
+        Ok(optimised.collect::<Result<Vec<_>>>()?.into_iter().all(|is_optimised| is_optimised))
     };
     let is_optimised = thread::scope(|scope| {
         let parts = scope.spawn(parts);
-        let is_optimised: Result<bool> = whole();
-        parts.join().map_err(|_| anyhow::anyhow!("the parts cannot be optimised"))??;
-        is_optimised
+        let is_whole_optimised: Result<bool> = whole();
+        let are_parts_optimised: Result<bool> =
+            parts.join().map_err(|_| anyhow::anyhow!("the parts cannot be optimised"))?;
+        Ok::<_, anyhow::Error>(is_whole_optimised? && are_parts_optimised?)
     })?;
     let sizes = measure(built)?;
     if is_optimised {

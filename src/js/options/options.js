@@ -387,6 +387,7 @@ export const fileOptions = optional(OPEN_FILE);
 /** Options of `openFile` for several files. */
 export const filesOptions = optional(OPEN_FILES);
 export const artifactOptions = optional(ARTIFACT_CACHE);
+export const modelArtifactsOptions = optional(options({ bfloat16: boolean }, "ModelArtifacts"));
 /**
  * What `init` was given, which may be the module itself.
  *

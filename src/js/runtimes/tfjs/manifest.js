@@ -52,6 +52,13 @@ export function byteLengthOf({ shape, dtype, quantization }) {
 export const valuesIn = (shape) => shape.reduce((product, size) => product * size, 1);
 
 /**
+ * Only graph models read a stream: `tf.loadLayersModel` ignores it.
+ *
+ * @param {{ modelTopology?: any, format?: string, [key: string]: any }} model
+ */
+export const isGraph = ({ modelTopology, format }) => Array.isArray(modelTopology?.node) || format === "graph-model";
+
+/**
  * @param {any} group
  * @param {string} url
  */

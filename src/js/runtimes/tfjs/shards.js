@@ -192,7 +192,7 @@ class GroupReader {
  * @param {number} length
  * @param {string} url
  */
-function allocate(length, url) {
+export function allocate(length, url) {
   try {
     return new Uint8Array(length);
   } catch (cause) {

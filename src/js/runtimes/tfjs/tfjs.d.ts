@@ -3,10 +3,20 @@
  *
  * @module weightstream/tfjs
  */
-import type { Digest, OpenFilesOptions } from "../../weightstream.js";
+import type { Digest, OpenFilesOptions, StreamingLoader } from "../../weightstream.js";
+
+/** Options of {@link ioHandler} for a model that is open. */
+export interface OpenModelOptions {
+  /** Aborts the load of the weights, which then rejects with the `reason` of the signal. Default: none. */
+  signal?: AbortSignal | null | undefined;
+  /** Called with the part of the weights that is loaded, from 0 to 1, after each of them. Default: none. */
+  onProgress?: ((fraction: number) => void) | undefined;
+  /** Whether `load()` gives a stream of weights: see {@link IoHandlerOptions.streamWeights}. */
+  streamWeights?: boolean | undefined;
+}
 
 /**
- * Options of {@link ioHandler}: those of `openFile`, for every file, and some of `tf.io.http`. `headers` and
+ * Options of {@link ioHandler} for a URL: those of `openFile`, for every file, and some of `tf.io.http`. `headers` and
  * `credentials` are sent to the origin of the model's URL, or instead to those of `origins`.
  */
 export interface IoHandlerOptions extends
@@ -99,3 +109,16 @@ export interface TfjsHandler {
  * the reader of the stream gets this error.
  */
 export function ioHandler(url: string | URL, options?: IoHandlerOptions): TfjsHandler;
+/**
+ * Returns an `IOHandler` for a model that is open, in any format: a `model.json` from local files, or what
+ * `weightstream convert` made of one, which keeps its topology in the metadata. Without a topology, `load()` gives the
+ * weights for `tf.io.decodeWeights`.
+ *
+ * ```js
+ * const model = await tf.loadGraphModel(ioHandler(await StreamingLoader.open("/model.zt")));
+ * ```
+ *
+ * If TensorFlow.js lacks the dtype of a weight, such as BF16 or Q8_0, all floats become F32. `load()` rejects with
+ * `UNSUPPORTED` for integers that it lacks. The loader stays open.
+ */
+export function ioHandler(model: StreamingLoader, options?: OpenModelOptions): TfjsHandler;

@@ -1,10 +1,11 @@
 // @ts-check
 // `weightstream/tfjs`: models of TensorFlow.js, for `tf.loadGraphModel` and `tf.loadLayersModel`.
-import { openFile } from "../../weightstream.js";
+import { StreamingLoader, openFile } from "../../weightstream.js";
 import { fail } from "../../loader/error.js";
-import { checkModel, weightsIn } from "./manifest.js";
+import { checkModel, isGraph, weightsIn } from "./manifest.js";
 import * as options from "../../options/options.js";
 import { requestPolicy } from "../../request/request_policy.js";
+import { artifactsOf } from "./open_model.js";
 import { inMemory, weightStream } from "./shards.js";
 import { urlOf } from "../../source/url.js";
 
@@ -12,20 +13,29 @@ import { urlOf } from "../../source/url.js";
 /** @import { Model } from "./manifest.js" */
 /** @import { Group } from "./shards.js" */
 
+const OPEN_MODEL = { signal: options.signal, onProgress: options.callable, streamWeights: options.boolean };
+const openModelOptions = options.optional(options.options(OPEN_MODEL, "ioHandler with an open model"));
 const checked = options.optional(options.options({
   ...options.FILES,
+  ...OPEN_MODEL,
   digests: options.digests,
-  onProgress: options.callable,
-  streamWeights: options.boolean,
   weightPathPrefix: options.string,
   weightUrlConverter: options.callable,
 }, "ioHandler"));
 
 /** @typedef {ReturnType<typeof checked> & { sentTo: ReturnType<typeof requestPolicy> }} Options */
 
-/** @type {typeof Api.ioHandler} */
-export function ioHandler(url, given) {
-  const address = urlOf(url);
+/**
+ * @param {string | URL | StreamingLoader} source
+ * @param {Api.IoHandlerOptions} [given]
+ * @returns {Api.TfjsHandler}
+ */
+export function ioHandler(source, given) {
+  if (source instanceof StreamingLoader) {
+    const options = openModelOptions(given);
+    return { load: () => artifactsOf(source, options) };
+  }
+  const address = urlOf(source);
   const options = checked(given);
   const how = { ...options, sentTo: requestPolicy(options, address) };
   return { load: () => load(address, how) };
@@ -122,10 +132,3 @@ function digestOf({ digests }, ...names) {
 
 /** @param {string} url */
 const nameOf = (url) => url.replace(/[?#].*$/s, "").split("/").pop() ?? "";
-
-/**
- * Only graph models read a stream: `tf.loadLayersModel` ignores it.
- *
- * @param {Model} model
- */
-const isGraph = ({ modelTopology, format }) => Array.isArray(modelTopology?.node) || format === "graph-model";

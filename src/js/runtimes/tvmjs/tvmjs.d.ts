@@ -3,7 +3,7 @@
  *
  * @module weightstream/tvmjs
  */
-import type { Digest, OpenFilesOptions } from "../../weightstream.js";
+import type { Digest, OpenFilesOptions, StreamingLoader } from "../../weightstream.js";
 
 /**
  * Options of {@link ArtifactCache}: those of `openFile`, for every file. `headers` and `credentials` are sent to the
@@ -39,6 +39,40 @@ export class ArtifactCache {
    */
   addToCache(url: string, storetype?: string, signal?: AbortSignal): Promise<void>;
   /** Deletes a file from the cache. */
+  deleteInCache(url: string): Promise<void>;
+}
+
+/** Options of {@link ModelArtifacts}. */
+export interface ModelArtifactsOptions {
+  /**
+   * Whether BF16 is passed as `bfloat16`, for models that were compiled with parameters of this dtype. Otherwise, it is
+   * passed as MLC stores `float32`: packed, which the runtime widens. Default: `false`.
+   */
+  bfloat16?: boolean | undefined;
+}
+
+/**
+ * The option `artifactCache` of `fetchTensorCache` of the TVM runtime for a model that is open: a `tensor-cache.json`
+ * from a hub, local files or a signed model, or what `weightstream convert` made of one. The runtime then loads its
+ * parameters from it, at most 32 MiB at a time, the next of which are loaded meanwhile. The URL that it is called with
+ * does not matter.
+ *
+ * ```js
+ * const artifactCache = new ModelArtifacts(await StreamingLoader.open("/model.zt"));
+ * await tvm.fetchTensorCache("https://localhost/", tvm.webgpu(), { artifactCache });
+ * ```
+ *
+ * Calls reject with `UNSUPPORTED` if a tensor is not dense, or has a dtype that TVM lacks.
+ */
+export class ModelArtifacts {
+  constructor(model: StreamingLoader, options?: ModelArtifactsOptions);
+  /** Whether the model has all of these files: `tensor-cache.json` and those that it lists. */
+  hasAllKeys(keys: readonly string[]): Promise<boolean>;
+  /** Loads `tensor-cache.json` (`"json"`), or the bytes of a file that it lists (`"arraybuffer"`). */
+  fetchWithCache(url: string, storetype?: string, signal?: AbortSignal): Promise<any>;
+  /** Does nothing: `fetchWithCache` loads. Rejects with `NOT_FOUND` for another file. */
+  addToCache(url: string, storetype?: string, signal?: AbortSignal): Promise<void>;
+  /** Rejects: an open model is not deleted. */
   deleteInCache(url: string): Promise<void>;
 }
 

@@ -11,6 +11,7 @@ import { urlOf } from "../../source/url.js";
 /** @import * as Api from "./tvmjs.js" */
 /** @import { RemoteFile } from "../../file/file.js" */
 
+export { ModelArtifacts } from "./model_artifacts.js";
 export { prefill } from "./prefill.js";
 
 /**

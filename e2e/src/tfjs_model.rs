@@ -14,6 +14,6 @@ pub fn write(project: &Project, folder: &Path) -> Result<()> {
     let mut node = Command::new("node");
     command::run(node.arg(project.root.join("tests/runtimes/write_tfjs_model.js")).arg(folder))?;
     let options = ConvertOptions::default().compression(Compression::Zstd);
-    write::convert(&Reader::open(&folder.join("model.json"))?, &folder.join("model.zt"), &options, &())?;
+    write::convert(&Reader::open(folder.join("model.json"))?, &folder.join("model.zt"), &options, &())?;
     Ok(())
 }

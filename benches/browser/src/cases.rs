@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::content::TENSOR_BYTES;
+use crate::layouts::{self, LAYOUTS};
 use crate::models::{FIRST_TENSOR, LONG_INDEX, MANY, PAYLOAD_BYTES, TOKENS, VOCABULARY, header_end};
 use crate::quantized::{Q4_K, Q8_0, Quantized};
 
@@ -148,7 +149,23 @@ fn converted() -> Vec<Case> {
         quantity: TIME_VS_RAW,
         ..tensors(name, title, json!({ "url": format!("/models/{file}"), "options": options, "as": "F32" }), ratio(1.3))
     };
-    vec![case("q8_0", "Q8_0 as F32, 1 thread", Q8_0), case("q4_k", "Q4_K as F32, 1 thread", Q4_K)]
+    let layouts = LAYOUTS.into_iter().map(|layout| {
+        let parameters = json!({ "url": format!("/models/{}", layout.file()), "options": layout.options(), "as": "F32" });
+        Case {
+            against: ("tensors", raw.clone()),
+            quantity: TIME_VS_RAW,
+            ..tensors(layout.name, &format!("{}, 1 thread", layout.title), parameters, ratio(0.9))
+        }
+    });
+    let adapter = json!({ "source": format!("/models/{}", layouts::ADAPTER), "config": layouts::adapter_config() });
+    let parameters = json!({ "url": "/models/raw.safetensors", "options": { "workers": 0, "adapters": [adapter] } });
+    let adapted = Case {
+        against: ("tensors", raw.clone()),
+        quantity: TIME_VS_RAW,
+        ..tensors("lora", "F32 with an adapter of rank 16, 1 thread", parameters, Goals::default())
+    };
+    let blocks = [case("q8_0", "Q8_0 as F32, 1 thread", Q8_0), case("q4_k", "Q4_K as F32, 1 thread", Q4_K)];
+    blocks.into_iter().chain(layouts).chain([adapted]).collect()
 }
 
 /// Loads with loaders in workers, which use as many additional workers as the default on a machine with enough

@@ -8,6 +8,7 @@ mod content;
 mod firefox;
 mod first_use;
 mod kernels;
+mod layouts;
 mod measure;
 mod models;
 mod native;

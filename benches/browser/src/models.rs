@@ -10,6 +10,7 @@ use weightstream::internals::native::Reader;
 use weightstream::internals::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 
 use crate::content::{Content, TENSOR_BYTES};
+use crate::layouts::{self, LAYOUTS};
 use crate::quantized::{self, Q4_K, Q8_0};
 use crate::streams;
 use xtask::project::Project;
@@ -74,6 +75,10 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
     }
     write_if_missing(&folder.join(Q8_0.file), |path| quantized::write(path, &Q8_0))?;
     write_if_missing(&folder.join(Q4_K.file), |path| quantized::write(path, &Q4_K))?;
+    for layout in LAYOUTS {
+        write_if_missing(&folder.join(layout.file()), |path| layout.write(path))?;
+    }
+    write_if_missing(&folder.join(layouts::ADAPTER), layouts::write_adapter)?;
     write_if_missing(&folder.join(LONG_INDEX), |path| write_long_index(path, MANY))?;
     write_if_missing(&folder.join(VOCABULARY), write_vocabulary)?;
     streams::ready(project, &folder)?;

@@ -5,8 +5,10 @@
 
 #[cfg(feature = "byte_streams")]
 pub mod byte_streams;
+pub mod codes;
 pub mod crc;
 mod crc_table;
+pub mod floats;
 #[cfg(feature = "huffman")]
 pub mod huffman;
 #[cfg(feature = "lz4")]

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::index::{Bytes, Scheme};
 use std::ops::Range;
 use std::sync::Arc;
+use weightstream_kernels::codes;
 
 /// The scheme of an adapted tensor. Its first components are those of the weight.
 #[derive(Debug)]
@@ -155,11 +156,11 @@ impl Adapted {
             let product = product.get_mut(within.clone()).unwrap_or_default();
             product.fill(0.0);
             let factors = left.get(number * *rank as usize..).unwrap_or_default();
-            for (factor, row) in factors.iter().zip(right.chunks_exact(width.max(1) as usize)) {
-                let row = row.get(within.clone()).unwrap_or_default();
-                product.iter_mut().zip(row).for_each(|(sum, value)| *sum += factor * value);
-            }
-            own.iter_mut().zip(product).for_each(|(element, sum)| *element += *sum * scale);
+            let factors = factors.get(..*rank as usize).unwrap_or(factors);
+            let right = right.chunks_exact(width.max(1) as usize);
+            let right = right.map(|row| row.get(within.clone()).unwrap_or_default());
+            codes::add_products(product, factors, right);
+            codes::add_products(own, &[scale], std::iter::once(&*product));
             if let Some(magnitude) = magnitudes.as_ref().and_then(|all| all.get(number)) {
                 let norm = own.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt() as f32;
                 let factor = magnitude / norm;
@@ -174,6 +175,10 @@ impl Adapted {
 impl Scheme for Adapted {
     fn is_adapted(&self) -> bool {
         true
+    }
+
+    fn replaced_by_values(&self, to: &Dtype) -> Option<usize> {
+        matches!(&self.weight, Weight::Elements(dtype) if dtype == to).then_some(0)
     }
 
     fn check(&self) -> Result<()> {

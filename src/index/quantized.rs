@@ -41,6 +41,12 @@ pub(crate) trait Scheme: fmt::Debug + Send + Sync {
         false
     }
 
+    /// The component whose bytes the values of the dtype `to` may replace: rows of it are as long as those of the
+    /// values, and only needed for these. `None` if there is no such component.
+    fn replaced_by_values(&self, _to: &Dtype) -> Option<usize> {
+        None
+    }
+
     /// The bytes of each component that these rows need.
     fn needs(&self, rows: &Range<u64>) -> Vec<Bytes>;
 

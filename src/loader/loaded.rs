@@ -30,7 +30,7 @@ pub struct Loaded<B> {
 impl<B: Buffer> Loaded<B> {
     /// Makes a sparse tensor dense.
     pub(super) fn expanded(self, expansion: &Expansion, into: Option<B>) -> Result<Self> {
-        let data = expansion.expand(&self.tensor, &self.components, into)?;
+        let data = expansion.expand(&self.tensor, self.components, into)?;
         let (dtype, components) = (data.dtype.clone(), vec![data]);
         Ok(Loaded { dtype, layout: Layout::Dense, components, ..self })
     }

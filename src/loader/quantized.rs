@@ -23,6 +23,10 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Small tensors that are at most this far apart are read with one request. What is between them are codes, which
+/// would be read twice.
+const CONTENTS_GAP_BYTES: u64 = 64 << 10;
+
 impl<S: ModelSource> Loader<S> {
     /// The files of the model with one tensor for each group of parts. Reads the heads of all files, because the parts
     /// of a tensor may be in different ones.
@@ -64,7 +68,7 @@ impl<S: ModelSource> Loader<S> {
         let wanted = quantization::contents_to_read(indexes).into_iter();
         let wanted =
             wanted.map(|(target, shard, range)| WantedRange { shard, read_range: range.clone(), range, target });
-        let runs = plan::merge_ranges(wanted.collect(), |_| self.options.coalesce_gap_bytes);
+        let runs = plan::merge_ranges(wanted.collect(), |_| self.options.coalesce_gap_bytes.min(CONTENTS_GAP_BYTES));
         let read = |run: plan::Run<String>| async move {
             let mut contents = Contents::new();
             let Some(shard) = self.shards.get(run.shard) else { return Ok(contents) };
@@ -204,14 +208,13 @@ impl<B: Buffer> QuantizedReader<B> {
     pub(super) fn fill(&mut self, into: &mut B, at: Range<u64>) -> Result<u64> {
         let mut position = at.start;
         while position < at.end {
-            if self.at == self.steps.encoded.len() {
+            if self.at == self.steps.bytes().len() {
                 self.at = 0;
                 if !self.steps.next(&self.dequantization, &self.tensor, &self.components)? {
-                    self.steps.encoded.clear();
                     break;
                 }
             }
-            let rest = self.steps.encoded.get(self.at..).unwrap_or_default();
+            let rest = self.steps.bytes().get(self.at..).unwrap_or_default();
             let piece = rest.get(..rest.len().min((at.end - position) as usize)).unwrap_or_default();
             into.write(position, piece)?;
             position += piece.len() as u64;

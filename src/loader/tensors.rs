@@ -5,15 +5,17 @@ use crate::index::Tensor;
 use crate::loader::request::{Order, TensorsRequest};
 use crate::loader::schedule::batch::{Batch, Call};
 use crate::loader::schedule::connections::Connections;
+use crate::loader::schedule::early_parts::split_early;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::memory_budget::MemoryBudget;
 use crate::loader::schedule::planned::{Form, PlannedTensor, check_into};
 use crate::loader::schedule::rows::{Rows, pages};
+use crate::loader::schedule::target::Target;
 use crate::loader::schedule::tied::TiedTensors;
 use crate::loader::shard::Shard;
 use crate::loader::whole_files::TensorDigests;
 use crate::loader::{Loaded, Loader, Options};
-use crate::plan;
+use crate::plan::{self, Run, WantedRange};
 use crate::progress::Progress;
 use crate::source::{BufferOf, ModelSource};
 use futures::future::Either;
@@ -146,19 +148,7 @@ impl<S: ModelSource> Loader<S> {
             let known_end = |(number, shard): (usize, &Shard<S>)| checks.known_end(number, &shard.file);
             ends = self.shards.iter().enumerate().map(known_end).collect();
         }
-        // A file whose bodies always start at its first byte is read once, with all gaps.
-        let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
-        let is_whole = |shard: usize| ends.get(shard).is_some_and(Option::is_some);
-        let is_one_run = |shard| from_start(shard) || is_whole(shard);
-        let gap = |shard| if is_one_run(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
-        let mut runs = match order {
-            // In the given order, such a file would be read from its start again and again.
-            Order::Given if is_prefetch && wanted.iter().any(|wanted| from_start(wanted.shard)) => {
-                plan::merge_ranges(wanted, gap)
-            }
-            Order::Given => plan::merge_in_order(wanted, gap),
-            Order::File => plan::merge_ranges(wanted, gap),
-        };
+        let mut runs = self.plan_runs(wanted, order, is_prefetch, &ends);
         plan::extend_to_whole_files(&mut runs, &ends);
         let runs = runs.into_iter().filter_map(|run| Some((Rc::clone(&self.shards.get(run.shard)?.file), run)));
         let connections = Connections::new(batch, runs, self.options.coalesce_gap_bytes);
@@ -176,6 +166,36 @@ impl<S: ModelSource> Loader<S> {
         };
         let check = stream::once(check).filter_map(async |outcome: Result<()>| outcome.err().map(Err));
         Ok(loads.chain(check))
+    }
+
+    /// The reads of the wanted ranges, in their order. `ends` has the lengths of files that are read as a whole.
+    fn plan_runs(
+        &self,
+        wanted: Vec<WantedRange<Target>>,
+        order: Order,
+        is_prefetch: bool,
+        ends: &[Option<u64>],
+    ) -> Vec<Run<Target>> {
+        // A file whose bodies always start at its first byte is read once, with all gaps.
+        let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
+        let is_whole = |shard: usize| ends.get(shard).is_some_and(Option::is_some);
+        let is_one_run = |shard| from_start(shard) || is_whole(shard);
+        let gap = |shard| if is_one_run(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
+        match order {
+            // In the given order, such a file would be read from its start again and again.
+            Order::Given if is_prefetch && wanted.iter().any(|wanted| from_start(wanted.shard)) => {
+                plan::merge_ranges(wanted, gap)
+            }
+            Order::Given => plan::merge_in_order(wanted, gap),
+            // A file that is read once has its own order.
+            Order::File if wanted.iter().any(|wanted| is_one_run(wanted.shard)) => plan::merge_ranges(wanted, gap),
+            Order::File => {
+                let [early, others] = split_early(wanted);
+                let mut runs = plan::merge_ranges(early, gap);
+                runs.append(&mut plan::merge_ranges(others, gap));
+                runs
+            }
+        }
     }
 
     /// Compares the checksums of whole files, after a call has read them. Bytes that a checksum lacks are read again: a

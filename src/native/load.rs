@@ -33,7 +33,7 @@ impl LoadedTensor {
             return Ok(LoadedTensor { tensor, components, verified });
         };
         expansion.check_size(&tensor, max_bytes)?;
-        let components = vec![expansion.expand(&tensor, &components, None)?];
+        let components = vec![expansion.expand(&tensor, components, None)?];
         Ok(LoadedTensor { tensor, components, verified })
     }
 }

@@ -4,6 +4,7 @@ use super::numbers::{first_f32, round};
 use crate::dtype::Dtype;
 use crate::index::{Bytes, Scheme};
 use std::ops::Range;
+use weightstream_kernels::codes::{self, First};
 
 /// Component 0 has the codes, component 1 the scales, component 2 the table of values. If the scales are quantized
 /// themselves, component 3 has their scales, and component 4 the table of their values.
@@ -88,7 +89,6 @@ impl Scheme for TableBlocks {
         };
         let scales = self.read_scales(rows, parts);
         let elements = self.elements_of(rows);
-        let value = |code: u8| table.get(usize::from(code & 15)).copied().unwrap_or_default();
         let (codes, first_byte) = (part(0), elements.start / 2);
         let code = |element: u64| {
             let byte = codes.get((element / 2 - first_byte) as usize).copied().unwrap_or_default();
@@ -99,18 +99,17 @@ impl Scheme for TableBlocks {
         while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let length = (self.block - at % self.block).min(rest.len() as u64) as usize;
             let block = rest.get_mut(..length).unwrap_or_default();
-            let scale = scales.next().unwrap_or_default();
+            let mut values = table;
+            codes::scale(&mut values, scales.next().unwrap_or_default());
+            round(&mut values, &self.dtype);
             if at.is_multiple_of(2) {
                 let bytes = codes.get((at / 2 - first_byte) as usize..).unwrap_or_default();
-                for (pair, byte) in block.chunks_mut(2).zip(bytes) {
-                    let values = [value(byte >> 4) * scale, value(*byte) * scale];
-                    pair.iter_mut().zip(values).for_each(|(x, value)| *x = value);
-                }
+                codes::look_up(&values, First::High, bytes, block);
             } else {
-                (at..).zip(block).for_each(|(element, x)| *x = value(code(element)) * scale);
+                let value = |element| values.get(usize::from(code(element))).copied().unwrap_or_default();
+                (at..).zip(block).for_each(|(element, x)| *x = value(element));
             }
             (at, done) = (at + length as u64, done + length);
         }
-        round(out, &self.dtype);
     }
 }

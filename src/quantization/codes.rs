@@ -3,10 +3,7 @@
 use crate::codec::dequantize::decoder_of;
 use crate::dtype::Dtype;
 use std::ops::Range;
-
-/// The values of E2M1, the 4-bit float of the OCP specification.
-pub(super) const E2M1: [f32; 16] =
-    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+use weightstream_kernels::codes;
 
 /// How the codes of a row are stored. Each row begins at a whole byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +39,15 @@ impl Codes {
             Dtype::F8_E4M3 | Dtype::F8_E5M2 => (Codes::Elements(dtype.clone()), 8),
             _ => return None,
         })
+    }
+
+    /// Whether they are integers of at most 8 bits.
+    pub(super) fn is_integer(&self) -> bool {
+        match self {
+            Codes::Stream { .. } | Codes::Signed { .. } | Codes::Words { .. } => true,
+            Codes::Elements(dtype) => *dtype == Dtype::I8,
+            Codes::E2m1 => false,
+        }
     }
 
     /// The size of a row in bytes.
@@ -86,19 +92,19 @@ impl Codes {
     /// Reads the codes of a row.
     pub(super) fn unpack(&self, bytes: &[u8], out: &mut [f32]) {
         match self {
-            Codes::Stream { bits: 4, zero } => nibbles(bytes, f32::from(*zero), out),
-            Codes::Stream { bits: 8, zero } => {
-                let zero = f32::from(*zero);
-                out.iter_mut().zip(bytes).for_each(|(x, byte)| *x = f32::from(*byte) - zero);
+            Codes::Stream { bits, zero } => {
+                codes::stream(*bits, bytes, out);
+                subtract(*zero, out);
             }
-            Codes::Stream { bits: 2, zero } => crumbs(bytes, f32::from(*zero), out),
-            Codes::Stream { bits, zero } => stream(bytes, *bits, f32::from(*zero), out),
             Codes::Signed { bits } => {
-                Codes::Stream { bits: *bits, zero: 0 }.unpack(bytes, out);
+                codes::stream(*bits, bytes, out);
                 let (half, whole) = (f32::from(1_u16 << (bits - 1)), f32::from(1_u16 << bits));
                 out.iter_mut().for_each(|x| *x -= if *x >= half { whole } else { 0.0 });
             }
-            Codes::Words { bits, zero } => words(bytes, *bits, f32::from(*zero), out),
+            Codes::Words { bits, zero } => {
+                codes::words(*bits, bytes, out);
+                subtract(*zero, out);
+            }
             Codes::Elements(Dtype::I8) => {
                 out.iter_mut().zip(bytes).for_each(|(x, byte)| *x = f32::from(*byte as i8));
             }
@@ -111,53 +117,13 @@ impl Codes {
                     (decoder.decode)(bytes, out);
                 }
             }
-            Codes::E2m1 => {
-                let value = |code: u8| E2M1.get(usize::from(code & 15)).copied().unwrap_or_default();
-                for (pair, byte) in out.chunks_mut(2).zip(bytes) {
-                    let values = [value(*byte), value(byte >> 4)];
-                    pair.iter_mut().zip(values).for_each(|(x, value)| *x = value);
-                }
-            }
+            Codes::E2m1 => codes::floats_of_4_bits(bytes, out),
         }
     }
 }
 
-fn nibbles(bytes: &[u8], zero: f32, out: &mut [f32]) {
-    let (pairs, last) = out.as_chunks_mut::<2>();
-    for ([low, high], byte) in pairs.iter_mut().zip(bytes) {
-        (*low, *high) = (f32::from(byte & 15) - zero, f32::from(byte >> 4) - zero);
-    }
-    let at = pairs.len();
-    last.iter_mut().zip(bytes.get(at..).unwrap_or_default()).for_each(|(x, byte)| *x = f32::from(byte & 15) - zero);
-}
-
-fn crumbs(bytes: &[u8], zero: f32, out: &mut [f32]) {
-    for (values, byte) in out.chunks_mut(4).zip(bytes) {
-        for (at, x) in values.iter_mut().enumerate() {
-            *x = f32::from(byte >> (2 * at) & 3) - zero;
-        }
-    }
-}
-
-/// Integers that cross bytes: as many of 3, 5, 6 or 7 bits as bytes have bits, at a time.
-fn stream(bytes: &[u8], bits: u32, zero: f32, out: &mut [f32]) {
-    let mask = (1u64 << bits) - 1;
-    for (values, bytes) in out.chunks_mut(8).zip(bytes.chunks(bits as usize)) {
-        let mut word = [0; 8];
-        word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        let word = u64::from_le_bytes(word);
-        for (at, x) in values.iter_mut().enumerate() {
-            *x = (word >> (bits * at as u32) & mask) as u8 as f32 - zero;
-        }
-    }
-}
-
-fn words(bytes: &[u8], bits: u32, zero: f32, out: &mut [f32]) {
-    let mask = (1u32 << bits) - 1;
-    for (values, word) in out.chunks_mut((32 / bits) as usize).zip(bytes.as_chunks::<4>().0) {
-        let word = u32::from_le_bytes(*word);
-        for (at, x) in values.iter_mut().enumerate() {
-            *x = (word >> (bits * at as u32) & mask) as u8 as f32 - zero;
-        }
+fn subtract(zero: u8, out: &mut [f32]) {
+    if zero != 0 {
+        codes::subtract(out, f32::from(zero));
     }
 }

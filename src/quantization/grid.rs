@@ -1,10 +1,11 @@
 //! Codes in row-major order with a scale for each block of rows and columns: most layouts.
 
 use super::codes::Codes;
-use super::numbers::{first_f32, read_scales, round, scale_bytes, words};
+use super::numbers::{first_f32, read_scales, round, round_multiples, scale_bytes, words};
 use crate::dtype::Dtype;
 use crate::index::{Bytes, Scheme};
 use std::ops::Range;
+use weightstream_kernels::codes;
 
 /// A stack of matrices of codes, with a grid of scales for each. Component 0 has the codes, component 1 the scales.
 #[derive(Debug, Clone)]
@@ -113,6 +114,15 @@ pub(super) enum Rounding {
 }
 
 impl Offset {
+    /// Whether integers of at most 8 bits are subtracted from the codes.
+    fn is_integer(&self) -> bool {
+        match self {
+            Offset::None | Offset::PackedZeros { .. } => true,
+            Offset::Zeros { codes, .. } => codes.is_integer(),
+            Offset::FloatZeros(_) | Offset::Biases(_) => false,
+        }
+    }
+
     /// An I8 for each scale, which is subtracted from the codes.
     pub(super) fn of_i8(part: usize) -> Self {
         Offset::Zeros { part, codes: Codes::Elements(Dtype::I8), rows: RowStarts::Bytes }
@@ -157,6 +167,15 @@ impl Grid {
         match packing {
             Packing::Dense => rows.start * bits / 32..(rows.end * bits).div_ceil(32),
             Packing::Words => rows.start / (32 / bits)..rows.end.div_ceil(32 / bits),
+        }
+    }
+
+    /// Rounds a row, if that is done at the end.
+    fn round_at_end(&self, row: &mut [f32], scales: &[f32]) {
+        let Rounding::End(dtype) = &self.rounding else { return };
+        match self.codes.is_integer() && self.offset.is_integer() && self.factor == Factor::None {
+            true => round_multiples(row, scales, dtype),
+            false => round(row, dtype),
         }
     }
 
@@ -283,9 +302,7 @@ impl Scheme for Grid {
                     }
                 }
             }
-            if let Rounding::End(dtype) = &self.rounding {
-                round(out, dtype);
-            }
+            self.round_at_end(out, &scales);
         }
     }
 }
@@ -336,18 +353,17 @@ impl Formula<'_> {
 
     fn apply(&self, block: &mut [f32], scale: f32, offset: f32) {
         match (self.offset, self.after, self.steps) {
-            (Offset::None, None, _) => block.iter_mut().for_each(|x| *x *= scale),
+            (Offset::None, None, _) => codes::scale(block, scale),
             (Offset::None, Some(after), _) => block.iter_mut().for_each(|x| *x = *x * scale * after),
             (Offset::Zeros { .. } | Offset::PackedZeros { .. }, ..) => {
-                block.iter_mut().for_each(|x| *x = (*x - offset) * scale);
+                codes::subtract_and_scale(block, offset, scale);
             }
             (Offset::FloatZeros(_), ..) => {
-                let offset = offset * scale;
-                block.iter_mut().for_each(|x| *x = *x * scale - offset);
+                codes::scale_and_add(block, scale, -(offset * scale));
             }
-            (Offset::Biases(_), _, None) => block.iter_mut().for_each(|x| *x = *x * scale + offset),
+            (Offset::Biases(_), _, None) => codes::scale_and_add(block, scale, offset),
             (Offset::Biases(_), _, Some(dtype)) => {
-                block.iter_mut().for_each(|x| *x *= scale);
+                codes::scale(block, scale);
                 round(block, dtype);
                 block.iter_mut().for_each(|x| *x += offset);
                 round(block, dtype);

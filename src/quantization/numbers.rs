@@ -1,9 +1,11 @@
 //! Scales, zero points and indices as numbers, and rounding to floats of 16 bits.
 
-use crate::codec::cast::floats::{to_bf16, to_f16};
 use crate::codec::dequantize::decoder_of;
-use crate::codec::dequantize::floats::from_f16;
 use crate::dtype::Dtype;
+use weightstream_kernels::floats;
+
+/// 2^-14.
+const SMALLEST_NORMAL_F16: f32 = 6.103_515_6e-5;
 
 /// The size of a scale in bytes; `None` for dtypes that are not those of scales.
 pub(super) fn scale_bytes(dtype: &Dtype) -> Option<u64> {
@@ -46,11 +48,21 @@ pub(super) fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word))
 }
 
+/// Like [`round`], for products of integers of at most 9 bits and these scales.
+pub(super) fn round_multiples(values: &mut [f32], scales: &[f32], to: &Dtype) {
+    // Multiples of such scales are zero or normal numbers of F16, which are rounded with fewer operations.
+    let is_normal = |scale: &f32| *scale == 0.0 || (SMALLEST_NORMAL_F16..64.0).contains(&scale.abs());
+    match to {
+        Dtype::F16 if scales.iter().all(is_normal) => floats::round_normal_to_f16(values),
+        _ => round(values, to),
+    }
+}
+
 /// Rounds to the nearest float of a dtype, ties to even. F32 and other dtypes stay as they are.
 pub(super) fn round(values: &mut [f32], to: &Dtype) {
     match to {
-        Dtype::F16 => values.iter_mut().for_each(|x| *x = from_f16(to_f16(*x))),
-        Dtype::BF16 => values.iter_mut().for_each(|x| *x = f32::from_bits(u32::from(to_bf16(*x)) << 16)),
+        Dtype::F16 => floats::round_to_f16(values),
+        Dtype::BF16 => floats::round_to_bf16(values),
         _ => {}
     }
 }

@@ -1,9 +1,10 @@
 //! The layouts of GPTQ and AWQ: matrices with the columns of the tensor as rows, packed in words of 32 bits.
 
-use super::numbers::{read_scales, round, scale_bytes, words};
+use super::numbers::{read_scales, round_multiples, scale_bytes, words};
 use crate::dtype::Dtype;
 use crate::index::{Bytes, Scheme};
 use std::ops::Range;
+use weightstream_kernels::codes;
 
 /// Component 0 has the codes, component 1 the zero points, component 2 the scales, and component 3, if there is one,
 /// the group of each column.
@@ -29,6 +30,12 @@ pub(super) enum Packing {
     /// Those of 8 consecutive rows of one column, in the order of [`AWQ_SHIFTS`].
     Rows,
 }
+
+/// The number of rows that are decoded at a time, so that they stay in the processor's cache.
+const BLOCK_ROWS: usize = 32;
+
+/// The average number of columns that follow each other in one group, from which on groups are computed as a whole.
+const MIN_RUN_COLUMNS: usize = 8;
 
 /// Where a word of AWQ has the code of each of its rows.
 const AWQ_SHIFTS: [u32; 8] = [0, 16, 4, 20, 8, 24, 12, 28];
@@ -71,27 +78,20 @@ impl Transposed {
         (all_scales, all_zeros)
     }
 
-    /// Reads the codes of a row. `row` is its number among the rows that are decoded together.
-    fn codes(&self, rows: &Range<u64>, row: usize, codes: &[u8], out: &mut [f32]) {
-        let (words, mask) = (codes.as_chunks::<4>().0, u32::MAX >> (32 - self.bits));
+    /// Reads the codes of some of the rows that are decoded together.
+    fn unpack(&self, rows: &Range<u64>, of: Range<u64>, codes: &[u8], out: &mut [f32]) {
+        let words = codes.as_chunks::<4>().0;
         match self.packing {
             Packing::Columns => {
-                let stored = words.iter().skip(row).step_by((rows.end - rows.start) as usize);
-                for (values, word) in out.chunks_mut(self.per_word() as usize).zip(stored) {
-                    let word = u32::from_le_bytes(*word);
-                    for (at, x) in values.iter_mut().enumerate() {
-                        *x = (word >> (at as u32 * self.bits) & mask) as u8 as f32;
-                    }
-                }
+                let words = words.get((of.start - rows.start) as usize..).unwrap_or_default();
+                codes::columns_of_words(self.bits, words, (rows.end - rows.start) as usize, self.columns as usize, out);
             }
             Packing::Rows => {
-                let (columns, row) = (self.word_columns(rows), rows.start + row as u64);
-                let first = (row / self.per_word() - columns.start) as usize;
-                let shift = shift_of(self.packing, self.bits, row);
-                let stored = words.iter().skip(first).step_by((columns.end - columns.start) as usize);
-                out.iter_mut().zip(stored).for_each(|(x, word)| {
-                    *x = (u32::from_le_bytes(*word) >> shift & mask) as u8 as f32;
-                });
+                let (all, own) = (self.word_columns(rows), self.word_columns(&of));
+                let skipped = (of.start - own.start * self.per_word()) as usize;
+                let words = words.get((own.start - all.start) as usize..).unwrap_or_default();
+                let width = (all.end - all.start) as usize;
+                codes::rows_of_words(&AWQ_SHIFTS, words, width, skipped, self.columns as usize, out);
             }
         }
     }
@@ -152,18 +152,36 @@ impl Scheme for Transposed {
         let count = (rows.end - rows.start) as usize;
         let (scales, zeros) = self.read_groups(rows, part(1), part(2));
         let runs = self.runs(part(3));
-        for (row, out) in out.chunks_exact_mut(self.columns.max(1) as usize).enumerate() {
-            self.codes(rows, row, part(0), out);
-            let mut rest = out;
-            for (length, group) in &runs {
-                let (values, after) = std::mem::take(&mut rest).split_at_mut_checked(*length).unwrap_or_default();
-                let at = group.saturating_mul(count).saturating_add(row);
-                let scale = scales.get(at).copied().unwrap_or_default();
-                let zero = zeros.get(at).copied().unwrap_or_default();
-                values.iter_mut().for_each(|x| *x = scale * (*x - zero));
-                rest = after;
+        let columns = self.columns.max(1) as usize;
+        // Groups of a few columns, as with `desc_act`, are faster one column at a time.
+        let groups: Option<Vec<usize>> = (runs.len() > columns / MIN_RUN_COLUMNS)
+            .then(|| runs.iter().flat_map(|(length, group)| std::iter::repeat_n(*group, *length)).collect());
+        let blocks = (rows.start..).step_by(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS * columns));
+        for (first, out) in blocks {
+            self.unpack(rows, first..first + (out.len() / columns) as u64, part(0), out);
+            for (row, out) in ((first - rows.start) as usize..).zip(out.chunks_exact_mut(columns)) {
+                let of_group = |group: usize| {
+                    let at = group.saturating_mul(count).saturating_add(row);
+                    let zero = zeros.get(at).copied().unwrap_or_default();
+                    (zero, scales.get(at).copied().unwrap_or_default())
+                };
+                if let Some(groups) = &groups {
+                    let of_groups: Vec<_> = (0..self.groups as usize).map(of_group).collect();
+                    for (x, group) in out.iter_mut().zip(groups) {
+                        let (zero, scale) = of_groups.get(*group).copied().unwrap_or_default();
+                        *x = (*x - zero) * scale;
+                    }
+                    continue;
+                }
+                let mut rest = out;
+                for (length, group) in &runs {
+                    let (values, after) = std::mem::take(&mut rest).split_at_mut_checked(*length).unwrap_or_default();
+                    let (zero, scale) = of_group(*group);
+                    codes::subtract_and_scale(values, zero, scale);
+                    rest = after;
+                }
             }
+            round_multiples(out, &scales, &self.scales);
         }
-        round(out, &self.scales);
     }
 }

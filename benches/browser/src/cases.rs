@@ -150,7 +150,8 @@ fn converted() -> Vec<Case> {
         ..tensors(name, title, json!({ "url": format!("/models/{file}"), "options": options, "as": "F32" }), ratio(1.3))
     };
     let layouts = LAYOUTS.into_iter().map(|layout| {
-        let parameters = json!({ "url": format!("/models/{}", layout.file()), "options": layout.options(), "as": "F32" });
+        let parameters =
+            json!({ "url": format!("/models/{}", layout.file()), "options": layout.options(), "as": "F32" });
         Case {
             against: ("tensors", raw.clone()),
             quantity: TIME_VS_RAW,

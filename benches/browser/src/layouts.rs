@@ -74,8 +74,7 @@ pub(super) const LAYOUTS: [Layout; 8] = [
             ]
         },
         config: || {
-            let gptq =
-                json!({ "quant_method": "gptq", "bits": 4, "group_size": 128, "sym": false, "desc_act": false });
+            let gptq = json!({ "quant_method": "gptq", "bits": 4, "group_size": 128, "sym": false, "desc_act": false });
             json!({ "quantization_config": gptq })
         },
     },

@@ -1,9 +1,8 @@
 //! Casts the elements of tensors incrementally: floats and quantized blocks to floats, or to blocks of integers.
 //!
 //! All casts go through F32, which represents all values of shorter floats exactly. F64 is converted such that the
-//! result is rounded only once; see `dequantize::floats`.
+//! result is rounded only once; see `floats::f64_to_odd`.
 
-pub(crate) mod floats;
 #[cfg(writes)]
 mod q4_0;
 #[cfg(writes)]
@@ -11,11 +10,12 @@ mod q8_0;
 #[cfg(all(test, native))]
 mod tests;
 
-use super::dequantize::{self, BlockDecoder, decoder_of};
+use super::dequantize::{BlockDecoder, decoder_of};
 use crate::dtype::{APR_Q4, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Layout, Tensor};
 use std::ops::Range;
+use weightstream_kernels::floats;
 
 /// The number of elements that are cast at a time: whole blocks of every dtype, which fit in the processor's cache.
 const CHUNK_ELEMENTS: usize = 4096;
@@ -62,7 +62,7 @@ impl Cast {
         };
         let mut decoder = decoder_of(from).ok_or_else(unsupported)?;
         if let (Dtype::F64, Dtype::F16 | Dtype::BF16) = (from, to) {
-            decoder.decode = dequantize::floats::f64_to_odd;
+            decoder.decode = floats::f64_to_odd;
         }
         let (encode, block) = encoder_of(to).zip(to.block()).ok_or_else(unsupported)?;
         let (block_elements, block_bytes) = (block.elements as usize, block.bytes as usize);

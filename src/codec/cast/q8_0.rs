@@ -2,7 +2,7 @@
 //!
 //! Source: the Python package `gguf` 0.19 (`quants.Q8_0.quantize_blocks`), with its arithmetic in F32.
 
-use super::floats::to_f16;
+use weightstream_kernels::floats::to_f16;
 
 const BLOCK_ELEMENTS: usize = 32;
 const BLOCK_BYTES: usize = 2 + BLOCK_ELEMENTS;

@@ -1,6 +1,6 @@
 //! Reads the fields of blocks.
 
-use super::floats::from_f16;
+use weightstream_kernels::floats::from_f16;
 
 /// Decodes each block of `BYTES` bytes to `ELEMENTS` elements.
 #[inline(always)]

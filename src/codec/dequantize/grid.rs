@@ -104,7 +104,7 @@ pub(super) fn iq1_m(bytes: &[u8], floats: &mut [f32]) {
         let mut fields = BlockFields::of(block);
         let (quants, others, scales) = (fields.bytes::<32>(), fields.bytes::<16>(), fields.bytes::<8>());
         let parts = [0, 1, 2, 3].map(|at| short(scales, at) >> 12 << (4 * at));
-        let scale = super::floats::from_f16(parts.iter().fold(0, |all, part| all | part));
+        let scale = weightstream_kernels::floats::from_f16(parts.iter().fold(0, |all, part| all | part));
         for (at, decoded) in decoded.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let scale = scale * f32::from(2 * (short(scales, at / 8) >> (at / 2 % 4 * 3) & 7) + 1);
             let other = nibble(others, at);

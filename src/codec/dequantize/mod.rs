@@ -9,7 +9,6 @@
 
 pub(crate) mod apr;
 mod block;
-pub(crate) mod floats;
 mod grid;
 mod grids;
 mod k_quants;
@@ -20,6 +19,7 @@ mod ternary;
 mod tests;
 
 use crate::dtype::{APR_Q4, APR_Q8, Dtype};
+use weightstream_kernels::floats;
 
 /// Decodes whole blocks of little-endian bytes. The second argument is as long as the elements of the blocks.
 pub(crate) type DecodeBlocks = fn(&[u8], &mut [f32]);

@@ -4,13 +4,13 @@ use super::dataset::shape_of;
 use super::datatype::Datatype;
 use super::heap::global;
 use super::source::{Numbers, Source};
-use crate::codec::dequantize;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::values::budget::Budget;
 use crate::values::json::float;
 use crate::window::Stop;
 use serde_json::Value;
+use weightstream_kernels::floats::from_f16;
 
 /// The maximum length of a text: the configuration of a large model has some megabytes.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
@@ -96,7 +96,7 @@ fn number(dtype: &Dtype, is_big_endian: bool, fields: &mut Numbers) -> Result<Op
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => signed.into(),
         Dtype::F64 => float(f64::from_bits(bits)),
         Dtype::F32 => float(f64::from(f32::from_bits(bits as u32))),
-        Dtype::F16 => float(f64::from(dequantize::floats::from_f16(bits as u16))),
+        Dtype::F16 => float(f64::from(from_f16(bits as u16))),
         Dtype::BF16 => float(f64::from(f32::from_bits((bits as u32) << 16))),
         _ => return Ok(None),
     }))

@@ -5,6 +5,7 @@ pub(crate) mod checks;
 mod component;
 pub(crate) mod concurrency;
 pub(crate) mod connections;
+pub(crate) mod early_parts;
 pub(crate) mod file_checks;
 pub(crate) mod large;
 mod large_parts;

@@ -65,7 +65,7 @@ impl Expansion {
             .advise("Raise the limit (`maxMemory`, `max_memory_bytes`), or load its components as they are stored."))
     }
 
-    /// Computes the dense elements in a new buffer, or in `into`, which has their length. Returns the component `data`
+    /// Computes the dense elements in a new buffer, in that of a component, or in `into`, which has their length. Returns the component `data`
     /// of the dense tensor.
     ///
     /// # Errors
@@ -74,11 +74,11 @@ impl Expansion {
     pub(crate) fn expand<B: Buffer>(
         &self,
         tensor: &Tensor,
-        components: &[LoadedComponent<B>],
+        components: Vec<LoadedComponent<B>>,
         into: Option<B>,
     ) -> Result<LoadedComponent<B>> {
         let buffer = match self {
-            Expansion::Sparse(sparse) => sparse.placed(tensor, components, into),
+            Expansion::Sparse(sparse) => sparse.placed(tensor, &components, into),
             Expansion::Quantized(quantized) => quantized.decoded(tensor, components, into),
         };
         let buffer = buffer.map_err(|e| e.in_tensor(&tensor.name))?;

@@ -1,0 +1,87 @@
+//! Which parts of tensors are read before all others, so that large parts need not wait for them in memory.
+
+use crate::loader::schedule::target::Target;
+use crate::plan::WantedRange;
+
+/// How much larger than an early part the largest part of its tensor is at least.
+const RATIO: u64 = 4;
+
+/// How far behind the largest part of its tensor an early part of the same file is at least. Nearer ones are read with
+/// it.
+const FAR_BYTES: u64 = 4 << 20;
+
+/// Splits off the small parts of tensors whose largest part would arrive long before them: scales that are stored
+/// behind all codes, and updates in the file of an adapter.
+///
+/// The parts of a tensor follow each other in `wanted`. Returns the early parts, and the others.
+pub(crate) fn split_early(wanted: Vec<WantedRange<Target>>) -> [Vec<WantedRange<Target>>; 2] {
+    let length = |part: &WantedRange<Target>| part.range.end - part.range.start;
+    let [mut early, mut others] = [Vec::new(), Vec::with_capacity(wanted.len())];
+    let mut parts = wanted.into_iter().peekable();
+    let mut tensor = Vec::new();
+    while let Some(part) = parts.next() {
+        let slot = part.target.slot;
+        tensor.push(part);
+        if parts.peek().is_some_and(|next| next.target.slot == slot) {
+            continue;
+        }
+        let largest = tensor.iter().max_by_key(|part| length(part)).map(|part| (part.shard, part.range.clone()));
+        let is_early = |part: &WantedRange<Target>| {
+            largest.as_ref().is_some_and(|(shard, range)| {
+                let is_small = length(part).saturating_mul(RATIO) <= range.end - range.start;
+                let is_far = part.range.start >= range.end.saturating_add(FAR_BYTES);
+                is_small && (part.shard > *shard || (part.shard == *shard && is_far))
+            })
+        };
+        for part in tensor.drain(..) {
+            if is_early(&part) { early.push(part) } else { others.push(part) }
+        }
+    }
+    [early, others]
+}
+
+#[cfg(all(test, native))]
+mod tests {
+    use super::*;
+    use std::ops::Range;
+
+    const MIB: u64 = 1 << 20;
+
+    fn part(slot: usize, component: usize, shard: usize, range: Range<u64>) -> WantedRange<Target> {
+        let range = range.start * MIB..range.end * MIB;
+        WantedRange { shard, read_range: range.clone(), range, target: Target { slot, component } }
+    }
+
+    fn early(parts: Vec<WantedRange<Target>>) -> Vec<(usize, usize)> {
+        let [early, others] = split_early(parts.clone());
+        let mut all: Vec<_> = early.iter().chain(&others).collect();
+        all.sort_by_key(|part| (part.target.slot, part.target.component));
+        assert!(all.into_iter().eq(&parts));
+        early.into_iter().map(|part| (part.target.slot, part.target.component)).collect()
+    }
+
+    #[test]
+    fn scales_behind_all_codes_are_early() {
+        let tensors = vec![part(0, 0, 0, 0..40), part(0, 1, 0, 80..82), part(1, 0, 0, 40..80), part(1, 1, 0, 82..84)];
+        assert_eq!(early(tensors), [(0, 1)]);
+        let far = vec![part(0, 0, 0, 0..40), part(0, 1, 0, 90..92), part(1, 0, 0, 40..80), part(1, 1, 0, 92..94)];
+        assert_eq!(early(far), [(0, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn factors_in_a_later_file_are_early() {
+        let tensors = vec![part(0, 0, 0, 0..40), part(0, 1, 1, 0..1), part(0, 2, 1, 1..2), part(1, 0, 0, 40..80)];
+        assert_eq!(early(tensors), [(0, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn parts_that_arrive_in_time_keep_their_order() {
+        let before = vec![part(0, 0, 0, 40..80), part(0, 1, 0, 0..2)];
+        let beside = vec![part(0, 0, 0, 0..40), part(0, 1, 0, 41..42)];
+        let large = vec![part(0, 0, 0, 0..40), part(0, 1, 1, 0..20)];
+        let single = vec![part(0, 0, 0, 0..40), part(1, 0, 1, 0..1)];
+        for parts in [before, beside, large, single] {
+            assert_eq!(early(parts), []);
+        }
+    }
+}

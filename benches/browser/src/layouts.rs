@@ -11,9 +11,16 @@ use xtask::synthetic::Random;
 use crate::content::TENSOR_BYTES;
 use crate::models::TENSORS;
 
-/// The sizes of a tensor. It has as many elements as those of the other models have F32 elements.
+/// The number of quantized tensors. They are as large as those of models of 1 to 3 billion parameters, and together have
+/// as many elements as the other models have F32 elements.
+const QUANTIZED: usize = TENSORS / 8;
+
+/// The sizes of a quantized tensor.
 const COLUMNS: usize = 1024;
-const ROWS: usize = TENSOR_BYTES / 4 / COLUMNS;
+const ROWS: usize = 8 * ADAPTED_ROWS;
+
+/// The number of rows of a tensor of the raw model.
+const ADAPTED_ROWS: usize = TENSOR_BYTES / 4 / COLUMNS;
 
 /// The rank of the adapter.
 const RANK: usize = 16;
@@ -165,7 +172,7 @@ impl Layout {
 
     /// Writes the file.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        write(path, |number| format!("model.layers.{number}.mlp.experts.down_proj"), &(self.parts)())
+        write(path, QUANTIZED, |number| format!("model.layers.{number}.mlp.experts.down_proj"), &(self.parts)())
     }
 }
 
@@ -173,9 +180,9 @@ impl Layout {
 pub(super) fn write_adapter(path: &Path) -> Result<()> {
     let parts = [
         part(".lora_A.weight", "F32", [RANK, COLUMNS], Content::Constant(0.01_f32.to_le_bytes().into())),
-        part(".lora_B.weight", "F32", [ROWS, RANK], Content::Constant(0.01_f32.to_le_bytes().into())),
+        part(".lora_B.weight", "F32", [ADAPTED_ROWS, RANK], Content::Constant(0.01_f32.to_le_bytes().into())),
     ];
-    write(path, |number| format!("base_model.model.layers.{number}"), &parts)
+    write(path, TENSORS, |number| format!("base_model.model.layers.{number}"), &parts)
 }
 
 fn mlx(bits: usize) -> Vec<Part> {
@@ -205,8 +212,8 @@ fn size_of(dtype: &str) -> usize {
 }
 
 /// Writes the parts of all tensors in the order of `safetensors`: those of larger elements first, then by name.
-fn write(path: &Path, name: impl Fn(usize) -> String, parts: &[Part]) -> Result<()> {
-    let numbered = (0..TENSORS).flat_map(|number| parts.iter().map(move |part| (number, part)));
+fn write(path: &Path, count: usize, name: impl Fn(usize) -> String, parts: &[Part]) -> Result<()> {
+    let numbered = (0..count).flat_map(|number| parts.iter().map(move |part| (number, part)));
     let mut tensors: Vec<_> = numbered.map(|(number, part)| (name(number) + part.suffix, number, part)).collect();
     tensors.sort_by_key(|(name, _, part)| (std::cmp::Reverse(size_of(part.dtype)), name.clone()));
     let mut header = Map::new();

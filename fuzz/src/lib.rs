@@ -2,6 +2,7 @@
 
 pub mod byte_streams;
 pub mod decoder;
+pub mod floats;
 pub mod frames;
 pub mod load;
 pub mod parser;

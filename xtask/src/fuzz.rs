@@ -27,6 +27,9 @@ pub enum Sanitizer {
 /// fixtures with a script prepended.
 const NETWORK_TARGET: (&str, u8) = ("load", 64);
 
+/// The target whose inputs are a model, a configuration and an adapter, the first two preceded by their lengths.
+const FLOATS: &str = "floats";
+
 /// Targets whose inputs are plain Zstandard frames. They generate their own seeds instead of using fixtures.
 const ZSTD_TARGETS: [&str; 3] = ["zstd_c", "zstd_c_scalar", "zstd_literals"];
 
@@ -64,6 +67,8 @@ pub fn run(project: &Project, wanted: Option<&str>, seconds: u64, sanitizer: San
         cargo.arg(target_of(&name)).arg(&corpus).env(FORMAT_VARIABLE, &name);
         if name == NETWORK_TARGET.0 {
             cargo.arg(network_seeds(project, &fixtures)?);
+        } else if name == FLOATS {
+            cargo.arg(float_seeds(project, &fixtures)?);
         } else if !ZSTD_TARGETS.contains(&name.as_str()) {
             cargo.arg(&fixtures);
         }
@@ -138,6 +143,26 @@ fn network_seeds(project: &Project, fixtures: &Path) -> Result<PathBuf> {
                 let input: Vec<u8> = script.chain(fs::read(file.path())?).collect();
                 fs::write(seeds.join(file.file_name()), input)?;
             }
+        }
+    }
+    Ok(seeds)
+}
+
+/// Writes a folder of seeds: the quantized models and the models with adapters among the fixtures.
+fn float_seeds(project: &Project, fixtures: &Path) -> Result<PathBuf> {
+    let seeds = project.target.join("fuzz-seeds").join(FLOATS);
+    fs::create_dir_all(&seeds)?;
+    for parent in ["quantized", "adapters"] {
+        for folder in fs::read_dir(fixtures.join(parent))?.map(|entry| Ok(entry?.path())).filter(is_folder) {
+            let folder = folder?;
+            let read = |names: &[&str]| names.iter().find_map(|name| fs::read(folder.join(name)).ok());
+            let Some(model) = read(&["model.safetensors", "model.gguf", "model.onnx"]) else { continue };
+            let config = read(&["config.json", "adapter_config.json"]).unwrap_or_default();
+            let adapter = read(&["adapter_model.safetensors", "adapter.safetensors", "adapter.gguf"]);
+            let block = |bytes: Vec<u8>| [&(bytes.len() as u32).to_le_bytes()[..], &bytes].concat();
+            let input = [block(model), block(config), adapter.unwrap_or_default()].concat();
+            let name = folder.file_name().unwrap_or_default();
+            fs::write(seeds.join(name), input)?;
         }
     }
     Ok(seeds)

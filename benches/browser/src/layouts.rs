@@ -11,8 +11,8 @@ use xtask::synthetic::Random;
 use crate::content::TENSOR_BYTES;
 use crate::models::TENSORS;
 
-/// The number of quantized tensors. They are as large as those of models of 1 to 3 billion parameters, and together have
-/// as many elements as the other models have F32 elements.
+/// The number of quantized tensors. They are as large as those of models of 1 to 3 billion parameters, and have as many
+/// elements as the other models have F32 elements.
 const QUANTIZED: usize = TENSORS / 8;
 
 /// The sizes of a quantized tensor.

@@ -65,8 +65,8 @@ impl Expansion {
             .advise("Raise the limit (`maxMemory`, `max_memory_bytes`), or load its components as they are stored."))
     }
 
-    /// Computes the dense elements in a new buffer, in that of a component, or in `into`, which has their length. Returns the component `data`
-    /// of the dense tensor.
+    /// Computes the dense elements in a new buffer, in that of a component, or in `into`, which has their length.
+    /// Returns the component `data` of the dense tensor.
     ///
     /// # Errors
     /// `UNSUPPORTED` if two values have the same position, because readers differ in what they mean; `FORMAT` if

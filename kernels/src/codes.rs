@@ -1,5 +1,7 @@
 //! Codes of quantized tensors as floats, and the operations that make values of them.
 //!
+//! Integers are converted as signed ones, for which processors have an instruction.
+//!
 //! Codes are written to the elements of `out` as far as there are bytes; other elements stay as they are.
 
 use crate::floats::from_f4_e2m1;
@@ -11,15 +13,15 @@ const LINE: usize = 16;
 pub fn nibbles(bytes: &[u8], out: &mut [f32]) {
     let (pairs, last) = out.as_chunks_mut::<2>();
     for ([low, high], byte) in pairs.iter_mut().zip(bytes) {
-        (*low, *high) = (f32::from(byte & 15), f32::from(byte >> 4));
+        (*low, *high) = (i32::from(byte & 15) as f32, i32::from(byte >> 4) as f32);
     }
     let rest = bytes.get(pairs.len()..).unwrap_or_default();
-    last.iter_mut().zip(rest).for_each(|(x, byte)| *x = f32::from(byte & 15));
+    last.iter_mut().zip(rest).for_each(|(x, byte)| *x = i32::from(byte & 15) as f32);
 }
 
 /// Integers of 8 bits.
 pub fn bytes(bytes: &[u8], out: &mut [f32]) {
-    out.iter_mut().zip(bytes).for_each(|(x, byte)| *x = f32::from(*byte));
+    out.iter_mut().zip(bytes).for_each(|(x, byte)| *x = i32::from(*byte) as f32);
 }
 
 /// Integers of 1 to 8 bits, one after another from the lowest bit of the first byte on. They may cross bytes.
@@ -39,7 +41,7 @@ pub fn stream(bits: u32, bytes: &[u8], out: &mut [f32]) {
 /// Eight integers of `BITS` bits at a time: they have `BITS` bytes.
 fn stream_of<const BITS: usize>(bytes: &[u8], out: &mut [f32]) {
     let unpack =
-        |word: u64| -> [f32; 8] { std::array::from_fn(|at| (word >> (BITS * at) & ((1 << BITS) - 1)) as u8 as f32) };
+        |word: u64| -> [f32; 8] { std::array::from_fn(|at| (word >> (BITS * at) & ((1 << BITS) - 1)) as i32 as f32) };
     let (words, last_bytes) = bytes.as_chunks::<BITS>();
     let (groups, _) = out.as_chunks_mut::<8>();
     let whole = groups.len().min(words.len());
@@ -66,7 +68,7 @@ pub fn words(bits: u32, bytes: &[u8], out: &mut [f32]) {
     let mask = (1u32 << bits) - 1;
     for (values, word) in out.chunks_mut((32 / bits) as usize).zip(bytes.as_chunks::<4>().0) {
         let word = u32::from_le_bytes(*word);
-        (0..).zip(values).for_each(|(at, x)| *x = (word >> (bits * at) & mask) as u8 as f32);
+        (0..).zip(values).for_each(|(at, x)| *x = (word >> (bits * at) & mask) as i32 as f32);
     }
 }
 
@@ -123,7 +125,7 @@ fn columns_of_words_of<const BITS: u32, const COUNT: usize>(
     for (start, words) in (0..columns).step_by(COUNT).zip(words.chunks(width.max(1))) {
         for (row, word) in out.chunks_exact_mut(columns).zip(words) {
             let word = u32::from_le_bytes(*word);
-            let value = |at: usize| (word >> (BITS * at as u32) & ((1 << BITS) - 1)) as u8 as f32;
+            let value = |at: usize| (word >> (BITS * at as u32) & ((1 << BITS) - 1)) as i32 as f32;
             write(row, start, std::array::from_fn::<_, COUNT, _>(value));
         }
     }
@@ -151,7 +153,7 @@ pub fn rows_of_words(
                 line.iter_mut().zip(own).for_each(|(to, word)| *to = u32::from_le_bytes(*word));
             }
             let shift = shifts.get(number % 8).copied().unwrap_or_default();
-            write(row, start, line.map(|word| (word >> (shift & 31) & 15) as u8 as f32));
+            write(row, start, line.map(|word| (word >> (shift & 31) & 15) as i32 as f32));
         }
     }
 }

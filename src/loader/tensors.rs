@@ -148,8 +148,7 @@ impl<S: ModelSource> Loader<S> {
             let known_end = |(number, shard): (usize, &Shard<S>)| checks.known_end(number, &shard.file);
             ends = self.shards.iter().enumerate().map(known_end).collect();
         }
-        let mut runs = self.plan_runs(wanted, order, is_prefetch, &ends);
-        plan::extend_to_whole_files(&mut runs, &ends);
+        let runs = self.plan_runs(wanted, order, is_prefetch, ends, whole.as_deref());
         let runs = runs.into_iter().filter_map(|run| Some((Rc::clone(&self.shards.get(run.shard)?.file), run)));
         let connections = Connections::new(batch, runs, self.options.coalesce_gap_bytes);
         let step =
@@ -174,28 +173,38 @@ impl<S: ModelSource> Loader<S> {
         wanted: Vec<WantedRange<Target>>,
         order: Order,
         is_prefetch: bool,
-        ends: &[Option<u64>],
+        mut ends: Vec<Option<u64>>,
+        whole: Option<&WholeChecks>,
     ) -> Vec<Run<Target>> {
         // A file whose bodies always start at its first byte is read once, with all gaps.
         let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
+        let has_checks = |shard: usize| whole.is_some_and(|checks| checks.include(shard, &(0..u64::MAX)));
+        let [early, wanted] = match order {
+            Order::Given => [Vec::new(), wanted],
+            Order::File => {
+                split_early(wanted, self.options.max_memory_bytes / 2, |shard| !from_start(shard) && !has_checks(shard))
+            }
+        };
+        for part in &early {
+            if let Some(end) = ends.get_mut(part.shard) {
+                *end = None; // no checksum needs the bytes between tensors
+            }
+        }
         let is_whole = |shard: usize| ends.get(shard).is_some_and(Option::is_some);
         let is_one_run = |shard| from_start(shard) || is_whole(shard);
         let gap = |shard| if is_one_run(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
-        match order {
+        let mut runs = match order {
             // In the given order, such a file would be read from its start again and again.
             Order::Given if is_prefetch && wanted.iter().any(|wanted| from_start(wanted.shard)) => {
                 plan::merge_ranges(wanted, gap)
             }
             Order::Given => plan::merge_in_order(wanted, gap),
-            // A file that is read once has its own order.
-            Order::File if wanted.iter().any(|wanted| is_one_run(wanted.shard)) => plan::merge_ranges(wanted, gap),
-            Order::File => {
-                let [early, others] = split_early(wanted);
-                let mut runs = plan::merge_ranges(early, gap);
-                runs.append(&mut plan::merge_ranges(others, gap));
-                runs
-            }
-        }
+            Order::File => plan::merge_ranges(wanted, gap),
+        };
+        plan::extend_to_whole_files(&mut runs, &ends);
+        let mut all = plan::merge_ranges(early, gap);
+        all.append(&mut runs);
+        all
     }
 
     /// Compares the checksums of whole files, after a call has read them. Bytes that a checksum lacks are read again: a

@@ -1,7 +1,7 @@
 //! Codes in row-major order with a scale for each block of rows and columns: most layouts.
 
 use super::codes::Codes;
-use super::numbers::{first_f32, read_scales, round, round_multiples, scale_bytes, words};
+use super::numbers::{RoundingOfMultiples, first_f32, read_scales, round, scale_bytes, words};
 use crate::dtype::Dtype;
 use crate::index::{Bytes, Scheme};
 use std::ops::Range;
@@ -174,7 +174,7 @@ impl Grid {
     fn round_at_end(&self, row: &mut [f32], scales: &[f32]) {
         let Rounding::End(dtype) = &self.rounding else { return };
         match self.codes.is_integer() && self.offset.is_integer() && self.factor == Factor::None {
-            true => round_multiples(row, scales, dtype),
+            true => RoundingOfMultiples::of(scales, dtype).round(row),
             false => round(row, dtype),
         }
     }

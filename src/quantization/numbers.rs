@@ -48,13 +48,24 @@ pub(super) fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word))
 }
 
-/// Like [`round`], for products of integers of at most 9 bits and these scales.
-pub(super) fn round_multiples(values: &mut [f32], scales: &[f32], to: &Dtype) {
-    // Multiples of such scales are zero or normal numbers of F16, which are rounded with fewer operations.
-    let is_normal = |scale: &f32| *scale == 0.0 || (SMALLEST_NORMAL_F16..64.0).contains(&scale.abs());
-    match to {
-        Dtype::F16 if scales.iter().all(is_normal) => floats::round_normal_to_f16(values),
-        _ => round(values, to),
+/// How products of integers from -1000 to 1000 and some scales are rounded: as by [`round`].
+pub(super) struct RoundingOfMultiples<'a> {
+    to: &'a Dtype,
+    /// Whether they are zero or normal numbers of F16, which are rounded with fewer operations.
+    are_normal: bool,
+}
+
+impl<'a> RoundingOfMultiples<'a> {
+    pub(super) fn of(scales: &[f32], to: &'a Dtype) -> Self {
+        let is_normal = |scale: &f32| *scale == 0.0 || (SMALLEST_NORMAL_F16..64.0).contains(&scale.abs());
+        RoundingOfMultiples { to, are_normal: *to == Dtype::F16 && scales.iter().all(is_normal) }
+    }
+
+    pub(super) fn round(&self, values: &mut [f32]) {
+        match self.are_normal {
+            true => floats::round_normal_to_f16(values),
+            false => round(values, self.to),
+        }
     }
 }
 

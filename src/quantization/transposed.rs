@@ -1,6 +1,6 @@
 //! The layouts of GPTQ and AWQ: matrices with the columns of the tensor as rows, packed in words of 32 bits.
 
-use super::numbers::{read_scales, round_multiples, scale_bytes, words};
+use super::numbers::{RoundingOfMultiples, read_scales, scale_bytes, words};
 use crate::dtype::Dtype;
 use crate::index::{Bytes, Scheme};
 use std::ops::Range;
@@ -156,7 +156,8 @@ impl Scheme for Transposed {
         // Groups of a few columns, as with `desc_act`, are faster one column at a time.
         let groups: Option<Vec<usize>> = (runs.len() > columns / MIN_RUN_COLUMNS)
             .then(|| runs.iter().flat_map(|(length, group)| std::iter::repeat_n(*group, *length)).collect());
-        let blocks = (rows.start..).step_by(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS * columns));
+        let rounding = RoundingOfMultiples::of(&scales, &self.scales);
+        let blocks = (rows.start..).step_by(BLOCK_ROWS).zip(out.chunks_mut(columns.saturating_mul(BLOCK_ROWS)));
         for (first, out) in blocks {
             self.unpack(rows, first..first + (out.len() / columns) as u64, part(0), out);
             for (row, out) in ((first - rows.start) as usize..).zip(out.chunks_exact_mut(columns)) {
@@ -181,7 +182,7 @@ impl Scheme for Transposed {
                     rest = after;
                 }
             }
-            round_multiples(out, &scales, &self.scales);
+            rounding.round(out);
         }
     }
 }

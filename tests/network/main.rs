@@ -10,6 +10,7 @@ mod connections;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod credentials;
+mod early_parts;
 mod headers;
 mod hub;
 mod model;

@@ -207,6 +207,39 @@ export async function everyDtypeOfOpenModels() {
   return failures;
 }
 
+// Codes that an adapter updates are floats, and texts have no position that a loader knows.
+export async function adaptersAndTexts() {
+  const failures = new Failures();
+  const quantization = { dtype: "uint8", scale: 0.5, min: -3 };
+  const weights = [
+    { name: "foo.weight", shape: [2, 2], dtype: "float32", quantization },
+    { name: "bar", shape: [2], dtype: "float32", quantization },
+  ];
+  const model = { weightsManifest: [{ paths: ["a.bin"], weights }] };
+  const json = (value) => new TextEncoder().encode(JSON.stringify(value));
+  const files = { "model.json": json(model), "a.bin": Uint8Array.of(1, 2, 3, 4, 8, 10) };
+  const entry = (at, shape) => ({ dtype: "F32", shape, data_offsets: [at * 8, at * 8 + 8] });
+  const factors = json({ "m.foo.lora_A.weight": entry(0, [1, 2]), "m.foo.lora_B.weight": entry(1, [2, 1]) });
+  const source = new File([BigUint64Array.of(BigInt(factors.length)), factors, Float32Array.of(1, 2, 3, 4)], "a");
+  const config = { peft_type: "LORA", r: 1, lora_alpha: 1 };
+  const loader = await StreamingLoader.open(filesNamed(files), { adapters: [{ source, config }] });
+  const { data } = await loader.loadTensor("foo.weight", { as: "F32" });
+  failures.same("the update is added", Array.from(data), [-2.5 + 3, -2 + 6, -1.5 + 4, -1 + 8]);
+  const { weightData, weightSpecs } = await ioHandler(loader).load();
+  const { getWeightStream } = await ioHandler(loader, { streamWeights: true }).load();
+  const streamed = await tf.io.decodeWeightsStream(getWeightStream(), weightSpecs);
+  for (const decoded of [tf.io.decodeWeights(weightData, weightSpecs), streamed]) {
+    failures.same("foo", Array.from(await decoded["foo.weight"].data()), Array.from(data));
+    failures.same("bar", Array.from(await decoded.bar.data()), [1, 2]);
+  }
+  const odd = oddWeights();
+  const withTexts = Object.fromEntries(odd.groups.map(({ path, bytes }) => [path, bytes]));
+  withTexts["model.json"] = json({ weightsManifest: JSON.parse(new TextDecoder().decode(odd.json)) });
+  const texts = await StreamingLoader.open(filesNamed(withTexts));
+  await failures.rejects("texts", ioHandler(texts).load(), "UNSUPPORTED", "texts", "URL");
+  return failures;
+}
+
 // Floats that TensorFlow.js lacks become F32, as `loadTensor` converts them, and integers that it lacks are refused.
 export async function dtypesThatTensorFlowLacks() {
   const failures = new Failures();

@@ -55,6 +55,20 @@ export async function openModels() {
 
   const shard = urlOf("params_shard_0.bin");
   await artifactCache.addToCache(shard, "arraybuffer");
+  const index = await artifactCache.fetchWithCache(urlOf("tensor-cache.json"), "json");
+  index.records[0].records[0].byteOffset = 8; // the caller's own
+  const bytes = await artifactCache.fetchWithCache(shard, "arraybuffer");
+  failures.same("bytes", bytes.byteLength, model.shards.reduce((sum, name) => sum + model.files[name].length, 0));
+
+  const controller = new AbortController();
+  const stopped = { artifactCache: new ModelArtifacts(loader), signal: controller.signal };
+  const { tvm } = runtime();
+  tvm.initProgressCallback = [() => controller.abort(new Error("the user left"))];
+  await failures.rejects("a load that is stopped", tvm.fetchTensorCache(BASE, tvm.cpu(), stopped), "the user left");
+  const { signal } = controller;
+  const unwanted = artifactCache.fetchWithCache(urlOf("tensor-cache.json"), "json", signal);
+  await failures.rejects("an index that is not wanted", unwanted, "the user left");
+  await failures.rejects("addToCache", artifactCache.addToCache(shard, "arraybuffer", signal), "the user left");
   await failures.rejects("no file", artifactCache.fetchWithCache(urlOf("other.bin"), "arraybuffer"), "NOT_FOUND");
   await failures.rejects("no file", artifactCache.addToCache(urlOf("other.bin"), "arraybuffer"), "NOT_FOUND");
   await failures.rejects("JSON of bytes", artifactCache.fetchWithCache(shard, "json"), "INVALID_ARGUMENT", '"json"');

@@ -19,6 +19,10 @@ pub(super) const NAME: &str = "tfjs";
 /// The key of the list of weights.
 pub(super) const WEIGHTS: &str = "weightsManifest";
 
+/// The key, and the attribute, of weights that belong to the optimizer instead of the model.
+pub(super) const GROUP: &str = "group";
+pub(super) const OPTIMIZER: &str = "optimizer";
+
 /// Whether a JSON document is a model of TensorFlow.js. Without a list, it has no weights.
 pub(crate) fn is_manifest(document: &Map<String, Value>) -> bool {
     document.contains_key(WEIGHTS)
@@ -126,10 +130,13 @@ impl Model {
 /// The tensor of a weight whose bytes begin at `start`; `None` for texts.
 fn layout_weight(name: &str, weight: &Value, start: u64) -> Result<Option<Tensor>> {
     let described = weight.as_object().ok_or_else(|| malformed("it is not an object"))?;
-    let (dtype, attributes) = match stored_as(described)? {
+    let (dtype, mut attributes) = match stored_as(described)? {
         Stored::Elements(dtype, attributes) => (dtype, attributes),
         Stored::Texts => return Ok(None),
     };
+    if let Some(group) = described.get(GROUP).filter(|group| *group == OPTIMIZER) {
+        attributes.insert(GROUP.to_owned(), group.clone());
+    }
     let shape = shape_of(described)?;
     let byte_length = dtype.byte_length(element_count(&shape)?)?.unwrap_or(0);
     let end = start.checked_add(byte_length);

@@ -160,3 +160,27 @@ fn many_weights_stay_within_the_budget_of_memory() {
     let outcome = format::parse(&Window::whole(document.as_bytes()));
     assert!(matches!(outcome, Err(Stop::Failed(error)) if error.kind == ErrorKind::Limit));
 }
+
+#[test]
+fn weights_of_the_optimizer_stay_so_when_written() {
+    let weights = json!([
+        { "name": "kernel", "shape": [2], "dtype": "float32", "group": "model" },
+        { "name": "iter", "shape": [], "dtype": "int32", "group": "optimizer" },
+    ]);
+    let document = json!({ "weightsManifest": [group(&["a.bin"], weights)] });
+    let files = vec![("model.json".to_owned(), document.to_string().into_bytes()), ("a.bin".to_owned(), vec![7; 12])];
+    let reader = Reader::from_bytes(files).unwrap();
+    let groups = |reader: &Reader| {
+        let group = |name: &str| reader.tensor(name).unwrap().attributes.get("group").cloned();
+        ["kernel", "iter"].map(group)
+    };
+    assert_eq!(groups(&reader), [None, Some(json!("optimizer"))]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = crate::write::ConvertOptions::default();
+    for name in ["model.zt", "model.json"] {
+        let out = folder.path().join(name);
+        crate::write::convert_with(&reader, &out, &options, &()).unwrap();
+        assert_eq!(groups(&Reader::open(&out).unwrap()), groups(&reader), "{name}");
+        options = crate::write::ConvertOptions::default().format(&super::FORMAT);
+    }
+}

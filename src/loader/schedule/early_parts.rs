@@ -13,9 +13,14 @@ const FAR_BYTES: u64 = 4 << 20;
 /// Splits off the small parts of tensors whose largest part would arrive long before them: scales that are stored
 /// behind all codes, and updates in the file of an adapter.
 ///
-/// The parts of a tensor follow each other in `wanted`. Returns the early parts, and the others.
-pub(crate) fn split_early(wanted: Vec<WantedRange<Target>>) -> [Vec<WantedRange<Target>>; 2] {
-    let length = |part: &WantedRange<Target>| part.range.end - part.range.start;
+/// The parts of a tensor follow each other in `wanted`. Early parts have at most `max_bytes` together, and are in files
+/// for which `is_any_order` is true. Returns them, and the others.
+pub(crate) fn split_early(
+    wanted: Vec<WantedRange<Target>>,
+    mut max_bytes: u64,
+    is_any_order: impl Fn(usize) -> bool,
+) -> [Vec<WantedRange<Target>>; 2] {
+    let length = |part: &WantedRange<Target>| part.range.end.saturating_sub(part.range.start);
     let [mut early, mut others] = [Vec::new(), Vec::with_capacity(wanted.len())];
     let mut parts = wanted.into_iter().peekable();
     let mut tensor = Vec::new();
@@ -28,13 +33,19 @@ pub(crate) fn split_early(wanted: Vec<WantedRange<Target>>) -> [Vec<WantedRange<
         let largest = tensor.iter().max_by_key(|part| length(part)).map(|part| (part.shard, part.range.clone()));
         let is_early = |part: &WantedRange<Target>| {
             largest.as_ref().is_some_and(|(shard, range)| {
-                let is_small = length(part).saturating_mul(RATIO) <= range.end - range.start;
+                let is_small = length(part).saturating_mul(RATIO) <= range.end.saturating_sub(range.start);
                 let is_far = part.range.start >= range.end.saturating_add(FAR_BYTES);
-                is_small && (part.shard > *shard || (part.shard == *shard && is_far))
+                is_small && is_any_order(part.shard) && (part.shard > *shard || (part.shard == *shard && is_far))
             })
         };
         for part in tensor.drain(..) {
-            if is_early(&part) { early.push(part) } else { others.push(part) }
+            match max_bytes.checked_sub(length(&part)).filter(|_| is_early(&part)) {
+                Some(left) => {
+                    max_bytes = left;
+                    early.push(part);
+                }
+                None => others.push(part),
+            }
         }
     }
     [early, others]
@@ -53,7 +64,7 @@ mod tests {
     }
 
     fn early(parts: Vec<WantedRange<Target>>) -> Vec<(usize, usize)> {
-        let [early, others] = split_early(parts.clone());
+        let [early, others] = split_early(parts.clone(), u64::MAX, |_| true);
         let mut all: Vec<_> = early.iter().chain(&others).collect();
         all.sort_by_key(|part| (part.target.slot, part.target.component));
         assert!(all.into_iter().eq(&parts));
@@ -72,6 +83,20 @@ mod tests {
     fn factors_in_a_later_file_are_early() {
         let tensors = vec![part(0, 0, 0, 0..40), part(0, 1, 1, 0..1), part(0, 2, 1, 1..2), part(1, 0, 0, 40..80)];
         assert_eq!(early(tensors), [(0, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn files_that_are_read_once_and_more_than_the_limit_are_not_early() {
+        let tensors = || vec![part(0, 0, 0, 0..40), part(0, 1, 1, 0..1), part(1, 0, 0, 40..80), part(1, 1, 1, 1..2)];
+        let count = |max_bytes, is_any_order: fn(usize) -> bool| {
+            let [early, others] = split_early(tensors(), max_bytes, is_any_order);
+            assert_eq!(early.len() + others.len(), 4);
+            early.len()
+        };
+        assert_eq!(count(2 * MIB, |_| true), 2);
+        assert_eq!(count(2 * MIB - 1, |_| true), 1);
+        assert_eq!(count(MIB - 1, |_| true), 0);
+        assert_eq!(count(u64::MAX, |shard| shard == 0), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! TensorFlow.js, which include its topology, the document is that model.
 
 use super::dtypes::{QUANTIZATION, decoded_name, stored_by_name};
-use super::parse::{NAME, WEIGHTS};
+use super::parse::{GROUP, NAME, OPTIMIZER, WEIGHTS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
@@ -64,7 +64,10 @@ impl Target for Tfjs {
             let what = format!("TensorFlow.js has no dtype {}", tensor.dtype);
             return Err(Error::new(ErrorKind::Unsupported, what).advise(CAST));
         }
-        losses.leave_out_attributes(tensor, "TensorFlow.js", |key| quantization.is_some() && key == QUANTIZATION)
+        losses.leave_out_attributes(tensor, "TensorFlow.js", |key| {
+            (quantization.is_some() && key == QUANTIZATION)
+                || (key == GROUP && tensor.attributes.get(GROUP).is_some_and(|group| group == OPTIMIZER))
+        })
     }
 
     fn begin<'a>(&'a self, file: PartialFile, _: &'a [Tensor], _: ShardPosition) -> Result<Box<dyn TensorFile + 'a>> {
@@ -162,6 +165,8 @@ fn weight(tensor: &Tensor) -> Value {
     weight.insert("shape".to_owned(), tensor.shape.as_slice().into());
     weight.insert("dtype".to_owned(), dtype.into());
     weight.extend(quantization.map(|quantization| (QUANTIZATION.to_owned(), quantization)));
+    let group = tensor.attributes.get(GROUP).filter(|group| *group == OPTIMIZER);
+    weight.extend(group.map(|group| (GROUP.to_owned(), group.clone())));
     weight.into()
 }
 

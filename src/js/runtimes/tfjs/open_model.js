@@ -1,5 +1,6 @@
 // @ts-check
 // The artifacts of TensorFlow.js for a model that is open, whatever its format.
+import { fail } from "../../loader/error.js";
 import { byteLengthOf, isGraph } from "./manifest.js";
 import { allocate } from "./shards.js";
 import { weightSpecs } from "./weight_specs.js";
@@ -13,17 +14,28 @@ const ARTIFACTS = [
   "modelInitializer", "initializerSignature",
 ];
 
+/** The warning about weights of a `model.json` whose positions are not known. */
+const TEXTS = /not listed: \d+ weights that are texts/;
+
 /**
  * @param {StreamingLoader} model
  * @param {Api.OpenModelOptions} options
  * @returns {Promise<Api.TfjsArtifacts>}
  */
 export async function artifactsOf(model, { signal = null, onProgress, streamWeights }) {
-  const { metadata } = await model.loadMetadata({ signal });
+  const { format, metadata } = await model.loadMetadata({ signal });
   const index = await model.loadIndex({ signal });
+  if (format === "tfjs" && (await model.warnings({ signal })).some((warning) => TEXTS.test(warning))) {
+    const message = "Weights that are texts, and those behind them in their files, have unknown positions. " +
+      "Give the URL of the model to `ioHandler` instead of a loader.";
+    throw fail({ code: "UNSUPPORTED", message });
+  }
   const { specs, isConverted } = weightSpecs(index);
   /** @type {Api.TfjsArtifacts} */
-  const artifacts = Object.fromEntries(Object.entries(metadata).filter(([key]) => ARTIFACTS.includes(key)));
+  const artifacts = {};
+  if (typeof metadata["modelTopology"] === "object") { // other formats have keys of these names, too
+    Object.assign(artifacts, Object.fromEntries(ARTIFACTS.map((key) => [key, metadata[key]])));
+  }
   artifacts.weightSpecs = specs;
 
   const total = specs.reduce((sum, spec) => sum + Number(byteLengthOf(spec)), 0);
@@ -40,6 +52,7 @@ export async function artifactsOf(model, { signal = null, onProgress, streamWeig
 /** The bytes of the weights in the order of their specifications. */
 class Weights {
   #tensors;
+  #specs;
   #onLoaded;
 
   /**
@@ -50,6 +63,7 @@ class Weights {
   constructor(model, specs, { signal, isConverted, onLoaded }) {
     const given = { names: specs.map(({ name }) => name), order: /** @type {const} */ ("given"), signal };
     this.#tensors = isConverted ? model.tensors({ ...given, as: "F32", layout: "dense" }) : model.tensors(given);
+    this.#specs = specs.values();
     this.#onLoaded = onLoaded;
   }
 
@@ -58,11 +72,16 @@ class Weights {
     for (;;) {
       const { value: tensor, done } = await this.#tensors.next();
       if (done) return undefined;
-      for (const { data: { buffer, byteOffset, byteLength } } of tensor.components.values()) {
-        if (byteLength === 0) continue;
-        this.#onLoaded(byteLength);
-        return new Uint8Array(buffer, byteOffset, byteLength);
+      const [component, ...others] = tensor.components.values();
+      const { buffer, byteOffset, byteLength } = component?.data ?? new Uint8Array(0);
+      const spec = this.#specs.next().value;
+      if (!spec || others.length > 0 || byteLength !== byteLengthOf(spec)) {
+        const message = `The tensor "${tensor.name}" has another length than its weight. This is a bug of weightstream.`;
+        throw fail({ code: "INTERNAL", message, tensor: tensor.name });
       }
+      if (byteLength === 0) continue;
+      this.#onLoaded(byteLength);
+      return new Uint8Array(buffer, byteOffset, byteLength);
     }
   }
 

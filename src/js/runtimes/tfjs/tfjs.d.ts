@@ -119,6 +119,6 @@ export function ioHandler(url: string | URL, options?: IoHandlerOptions): TfjsHa
  * ```
  *
  * If TensorFlow.js lacks the dtype of a weight, such as BF16 or Q8_0, all floats become F32. `load()` rejects with
- * `UNSUPPORTED` for integers that it lacks. The loader stays open.
+ * `UNSUPPORTED` for integers that it lacks, and for a `model.json` with texts among its weights. The loader stays open.
  */
 export function ioHandler(model: StreamingLoader, options?: OpenModelOptions): TfjsHandler;

@@ -6,6 +6,7 @@ import { fail } from "../../loader/error.js";
 /** @import { TensorInfo } from "../../weightstream.js" */
 
 /** @typedef {Pick<TfjsWeightSpec, "dtype" | "quantization">} Stored */
+/** @typedef {{ group?: "optimizer" }} Grouped */
 
 /**
  * How TensorFlow.js stores elements of a dtype. It has unsigned integers only quantized, with a scale of 1.
@@ -40,9 +41,11 @@ export function weightSpecs(index) {
   const stored = index.map(storedAs);
   const isConverted = stored.includes(undefined);
   const specs = index.map((tensor, at) => {
-    const { name, shape } = tensor;
+    const { name, shape, attributes } = tensor;
     const how = stored[at];
-    return { name, shape: [...shape], ...(how && !(isConverted && isFloat(tensor)) ? how : FLOAT) };
+    /** @type {Grouped} */
+    const grouped = attributes["group"] === "optimizer" ? { group: "optimizer" } : {};
+    return { name, shape: [...shape], ...(how && !(isConverted && isFloat(tensor)) ? how : FLOAT), ...grouped };
   });
   return { specs, isConverted };
 }
@@ -53,17 +56,19 @@ export function weightSpecs(index) {
  * @param {TensorInfo} tensor
  */
 function storedAs(tensor) {
-  const codes = tensor.components[0]?.dtype;
-  const quantization = /** @type {any} */ (tensor.attributes)["quantization"];
-  if (quantization?.method === "tfjs" && CODES.get(quantization.dtype) === codes) {
+  const { name, dtype, layout, components, attributes } = tensor;
+  const quantization = /** @type {any} */ (attributes["quantization"]);
+  const isOwn = layout !== "adapted" && quantization?.method === "tfjs"; // adapted codes are no longer codes
+  if (isOwn && CODES.get(quantization.dtype) === components[0]?.dtype) {
     const { dtype, scale, min, to } = quantization;
     return { dtype: to, quantization: { dtype, scale, min } };
   }
-  const stored = tensor.layout === "dense" ? STORED.get(tensor.dtype) : undefined;
+  const stored = layout === "dense" ? STORED.get(dtype) : undefined;
   if (stored || isFloat(tensor)) return stored;
-  const message = `TensorFlow.js has no dtype ${tensor.dtype}, which the tensor "${tensor.name}" has. ` +
-    "Convert the model with `weightstream convert --dtype`, or load this tensor by itself.";
-  throw fail({ code: "UNSUPPORTED", message, tensor: tensor.name });
+  const what = layout === "dense" ? `has no dtype ${dtype}` : `takes no ${dtype} of the layout ${layout}`;
+  const message = `TensorFlow.js ${what}, which the tensor "${name}" has. ` +
+    "Cast it to int32 before the model is exported, or load the other tensors without `ioHandler`.";
+  throw fail({ code: "UNSUPPORTED", message, tensor: name });
 }
 
 /**
@@ -71,4 +76,4 @@ function storedAs(tensor) {
  *
  * @param {TensorInfo} tensor
  */
-const isFloat = ({ dtype, layout }) => layout === "quantized" || !/^([IU]\d+|BOOL|C64)$/.test(dtype);
+const isFloat = ({ dtype, layout }) => layout === "quantized" || layout === "adapted" || !/^([IU]\d+|BOOL|C64)$/.test(dtype);

@@ -41,6 +41,17 @@ test("codes of another dtype than stated are not those of TensorFlow.js", () => 
   assert.equal(isConverted, true);
 });
 
+test("codes that an adapter updates become floats", () => {
+  const { specs, isConverted } = weightSpecs([quantized({ layout: "adapted" }), quantized()]);
+  assert.equal(isConverted, true);
+  assert.deepEqual(specs.map(({ quantization }) => quantization), [undefined, undefined]);
+});
+
+test("weights of the optimizer stay in their group", () => {
+  const { specs } = weightSpecs([tensor("F32", { attributes: { group: "optimizer" } }), tensor("I32")]);
+  assert.deepEqual(specs.map(({ group }) => group), ["optimizer", undefined]);
+});
+
 test("integers that TensorFlow.js lacks are refused", () => {
   for (const dtype of ["I8", "I64", "U32"]) {
     assert.throws(() => weightSpecs([tensor(dtype)]), { code: "UNSUPPORTED", tensor: "w", message: new RegExp(dtype) });

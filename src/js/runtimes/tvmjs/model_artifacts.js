@@ -1,6 +1,7 @@
 // @ts-check
 // The files that the TVM runtime reads, for a model that is open, whatever its format.
 import { StreamingLoader } from "../../weightstream.js";
+import { checkAborted, untilAborted } from "../../loader/abort.js";
 import { fail, invalid } from "../../loader/error.js";
 import { modelArtifactsOptions, names } from "../../options/options.js";
 import { textOf } from "../../source/url.js";
@@ -28,6 +29,8 @@ const DTYPES = new Map([
 /** @implements {Api.ModelArtifacts} */
 export class ModelArtifacts {
   #model;
+  /** @type {AbortSignal | undefined} That of the load that has begun: the runtime passes it only with the index. */
+  #signal;
   /** @type {Stored} */
   #bf16;
   /** @type {Promise<{ metadata: object, shards: Map<string, ShardRecord> }> | undefined} */
@@ -58,18 +61,25 @@ export class ModelArtifacts {
    */
   async fetchWithCache(url, storetype, signal) {
     const path = fileOf(url);
-    const { metadata, shards } = await this.#open();
+    if (path === INDEX) this.#signal = signal;
+    const stop = signal ?? this.#signal;
+    const { metadata, shards } = await untilAborted(stop, () => this.#open());
     const shard = shards.get(path);
     const type = String(storetype).toLowerCase();
-    if (path === INDEX && type === "json") return { metadata, records: [...shards.values()] };
-    if (shard && type === "arraybuffer") return this.#load(shard, shards, signal);
+    if (path === INDEX && type === "json") return structuredClone({ metadata, records: [...shards.values()] });
+    if (shard && type === "arraybuffer") return this.#load(shard, shards, stop);
     if (path !== INDEX && !shard) throw noFile(path);
     throw invalid(`\`storetype\` is ${JSON.stringify(storetype)}, but must be "json" for ${INDEX}, and "arraybuffer" ` +
       "for the files that it lists");
   }
 
-  /** @param {string} url */
-  async addToCache(url) {
+  /**
+   * @param {string} url
+   * @param {string} [_storetype]
+   * @param {AbortSignal} [signal]
+   */
+  async addToCache(url, _storetype, signal) {
+    checkAborted(signal);
     if (!(await this.hasAllKeys([url]))) throw noFile(fileOf(url));
   }
 
@@ -85,10 +95,16 @@ export class ModelArtifacts {
    * @param {AbortSignal | undefined} signal
    */
   async #load(shard, shards, signal) {
-    const following = [...shards.values()];
-    const next = following[following.indexOf(shard) + 1];
-    const upcoming = [shard, ...(next ? [next] : [])].flatMap(({ records }) => records.map(({ name }) => name));
-    this.#model.prefetch(upcoming);
+    checkAborted(signal);
+    const all = [...shards.values()];
+    const upcoming = all.slice(all.indexOf(shard)).slice(0, 2);
+    const early = upcoming.filter(({ nbytes }) => nbytes <= SHARD_BYTES).flatMap(({ records }) => records);
+    this.#model.prefetch(early.map(({ name }) => name), { signal });
+    const [only, ...others] = shard.records;
+    if (only && others.length === 0) {
+      const { components } = await this.#model.loadTensor(only.name, { signal });
+      return components.get("data")?.data.buffer;
+    }
     const bytes = new Uint8Array(shard.nbytes);
     for (const { name, byteOffset, nbytes } of shard.records) {
       const into = bytes.subarray(byteOffset, byteOffset + nbytes);

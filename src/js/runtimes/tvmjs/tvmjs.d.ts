@@ -54,8 +54,8 @@ export interface ModelArtifactsOptions {
 /**
  * The option `artifactCache` of `fetchTensorCache` of the TVM runtime for a model that is open: a `tensor-cache.json`
  * from a hub, local files or a signed model, or what `weightstream convert` made of one. The runtime then loads its
- * parameters from it, at most 32 MiB at a time, the next of which are loaded meanwhile. The URL that it is called with
- * does not matter.
+ * parameters from it, at most 32 MiB at a time, or one larger tensor, while the next 32 MiB are loaded. The URL that it
+ * is called with does not matter.
  *
  * ```js
  * const artifactCache = new ModelArtifacts(await StreamingLoader.open("/model.zt"));

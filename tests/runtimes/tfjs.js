@@ -219,7 +219,8 @@ export async function adaptersAndTexts() {
   const json = (value) => new TextEncoder().encode(JSON.stringify(value));
   const files = { "model.json": json(model), "a.bin": Uint8Array.of(1, 2, 3, 4, 8, 10) };
   const entry = (at, shape) => ({ dtype: "F32", shape, data_offsets: [at * 8, at * 8 + 8] });
-  const factors = json({ "m.foo.lora_A.weight": entry(0, [1, 2]), "m.foo.lora_B.weight": entry(1, [2, 1]) });
+  const [a, b] = ["A", "B"].map((factor) => `base_model.model.foo.lora_${factor}.weight`);
+  const factors = json({ [a]: entry(0, [1, 2]), [b]: entry(1, [2, 1]) });
   const source = new File([BigUint64Array.of(BigInt(factors.length)), factors, Float32Array.of(1, 2, 3, 4)], "a");
   const config = { peft_type: "LORA", r: 1, lora_alpha: 1 };
   const loader = await StreamingLoader.open(filesNamed(files), { adapters: [{ source, config }] });
@@ -232,9 +233,10 @@ export async function adaptersAndTexts() {
     failures.same("foo", Array.from(await decoded["foo.weight"].data()), Array.from(data));
     failures.same("bar", Array.from(await decoded.bar.data()), [1, 2]);
   }
-  const odd = oddWeights();
-  const withTexts = Object.fromEntries(odd.groups.map(({ path, bytes }) => [path, bytes]));
-  withTexts["model.json"] = json({ weightsManifest: JSON.parse(new TextDecoder().decode(odd.json)) });
+  const named = (name, dtype) => ({ name, shape: [1], dtype });
+  const all = [named("first", "float32"), named("text", "string"), named("last", "float32")];
+  const withTexts = { "model.json": json({ weightsManifest: [{ paths: ["a.bin"], weights: all }] }) };
+  withTexts["a.bin"] = Uint8Array.of(0, 0, 128, 63, 1, 0, 0, 0, 65, 0, 0, 0, 64);
   const texts = await StreamingLoader.open(filesNamed(withTexts));
   await failures.rejects("texts", ioHandler(texts).load(), "UNSUPPORTED", "texts", "URL");
   return failures;

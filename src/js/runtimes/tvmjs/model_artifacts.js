@@ -61,9 +61,9 @@ export class ModelArtifacts {
    */
   async fetchWithCache(url, storetype, signal) {
     const path = fileOf(url);
-    if (path === INDEX) this.#signal = signal;
-    const stop = signal ?? this.#signal;
+    const stop = path === INDEX ? signal : signal ?? this.#signal;
     const { metadata, shards } = await untilAborted(stop, () => this.#open());
+    if (path === INDEX) this.#signal = signal;
     const shard = shards.get(path);
     const type = String(storetype).toLowerCase();
     if (path === INDEX && type === "json") return structuredClone({ metadata, records: [...shards.values()] });

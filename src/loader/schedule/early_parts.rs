@@ -2,6 +2,7 @@
 
 use crate::loader::schedule::target::Target;
 use crate::plan::WantedRange;
+use std::collections::HashSet;
 
 /// How much larger than an early part the largest part of its tensor is at least.
 const RATIO: u64 = 4;
@@ -21,34 +22,31 @@ pub(crate) fn split_early(
     is_any_order: impl Fn(usize) -> bool,
 ) -> [Vec<WantedRange<Target>>; 2] {
     let length = |part: &WantedRange<Target>| part.range.end.saturating_sub(part.range.start);
-    let [mut early, mut others] = [Vec::new(), Vec::with_capacity(wanted.len())];
-    let mut parts = wanted.into_iter().peekable();
-    let mut tensor = Vec::new();
-    while let Some(part) = parts.next() {
-        let slot = part.target.slot;
-        tensor.push(part);
-        if parts.peek().is_some_and(|next| next.target.slot == slot) {
-            continue;
-        }
-        let largest = tensor.iter().max_by_key(|part| length(part)).map(|part| (part.shard, part.range.clone()));
-        let is_early = |part: &WantedRange<Target>| {
-            largest.as_ref().is_some_and(|(shard, range)| {
-                let is_small = length(part).saturating_mul(RATIO) <= range.end.saturating_sub(range.start);
-                let is_far = part.range.start >= range.end.saturating_add(FAR_BYTES);
-                is_small && is_any_order(part.shard) && (part.shard > *shard || (part.shard == *shard && is_far))
-            })
-        };
-        for part in tensor.drain(..) {
-            match max_bytes.checked_sub(length(&part)).filter(|_| is_early(&part)) {
-                Some(left) => {
-                    max_bytes = left;
-                    early.push(part);
-                }
-                None => others.push(part),
+    let mut positions = HashSet::new(); // of early parts: most models have none, and need no second list
+    let mut at = 0;
+    for tensor in wanted.chunk_by(|part, next| part.target.slot == next.target.slot) {
+        let largest = tensor.iter().max_by_key(|part| length(part));
+        let Some(largest) = largest else { continue };
+        for part in tensor {
+            let is_small = length(part).saturating_mul(RATIO) <= length(largest);
+            let is_far = part.range.start >= largest.range.end.saturating_add(FAR_BYTES);
+            let is_late = part.shard > largest.shard || (part.shard == largest.shard && is_far);
+            if let Some(left) = max_bytes.checked_sub(length(part))
+                && is_small
+                && is_late
+                && is_any_order(part.shard)
+            {
+                max_bytes = left;
+                positions.insert(at);
             }
+            at += 1;
         }
     }
-    [early, others]
+    if positions.is_empty() {
+        return [Vec::new(), wanted];
+    }
+    let (early, others): (Vec<_>, Vec<_>) = wanted.into_iter().enumerate().partition(|(at, _)| positions.contains(at));
+    [early, others].map(|parts| parts.into_iter().map(|(_, part)| part).collect())
 }
 
 #[cfg(all(test, native))]

@@ -2,7 +2,6 @@
 
 use crate::loader::schedule::target::Target;
 use crate::plan::WantedRange;
-use std::collections::HashSet;
 
 /// How much larger than an early part the largest part of its tensor is at least.
 const RATIO: u64 = 4;
@@ -22,7 +21,7 @@ pub(crate) fn split_early(
     is_any_order: impl Fn(usize) -> bool,
 ) -> [Vec<WantedRange<Target>>; 2] {
     let length = |part: &WantedRange<Target>| part.range.end.saturating_sub(part.range.start);
-    let mut positions = HashSet::new(); // of early parts: most models have none, and need no second list
+    let mut positions = Vec::new(); // of early parts: most models have none, and need no second list
     let mut at = 0;
     for tensor in wanted.chunk_by(|part, next| part.target.slot == next.target.slot) {
         let largest = tensor.iter().max_by_key(|part| length(part));
@@ -37,7 +36,7 @@ pub(crate) fn split_early(
                 && is_any_order(part.shard)
             {
                 max_bytes = left;
-                positions.insert(at);
+                positions.push(at);
             }
             at += 1;
         }
@@ -45,8 +44,15 @@ pub(crate) fn split_early(
     if positions.is_empty() {
         return [Vec::new(), wanted];
     }
-    let (early, others): (Vec<_>, Vec<_>) = wanted.into_iter().enumerate().partition(|(at, _)| positions.contains(at));
-    [early, others].map(|parts| parts.into_iter().map(|(_, part)| part).collect())
+    let [mut early, mut others] = [Vec::new(), Vec::new()];
+    let mut positions = positions.into_iter().peekable();
+    for (at, part) in wanted.into_iter().enumerate() {
+        match positions.next_if_eq(&at) {
+            Some(_) => early.push(part),
+            None => others.push(part),
+        }
+    }
+    [early, others]
 }
 
 #[cfg(all(test, native))]

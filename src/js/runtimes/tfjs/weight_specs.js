@@ -76,4 +76,5 @@ function storedAs(tensor) {
  *
  * @param {TensorInfo} tensor
  */
-const isFloat = ({ dtype, layout }) => layout === "quantized" || layout === "adapted" || !/^([IU]\d+|BOOL|C64)$/.test(dtype);
+const isFloat = ({ dtype, layout }) =>
+  layout === "quantized" || layout === "adapted" || !/^([IU]\d+|BOOL|C64)$/.test(dtype);

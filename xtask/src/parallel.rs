@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use crate::process_tree;
 
 /// A step that takes longer hangs: the longest needs about 11 minutes beside two others on two cores. Without a limit,
-/// the host would stop the whole run, and nobody would see the output of the step.
+/// continuous integration would end the whole run, and the output of the step would be lost.
 const STEP_LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// The only step that takes longer, about 25 minutes, and its limit.

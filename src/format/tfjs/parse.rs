@@ -74,6 +74,7 @@ struct Texts {
 }
 
 impl Texts {
+    /// `ioHandler` of the npm package finds the warning by its words.
     fn into_warning(self) -> String {
         let Texts { count, first } = self;
         let what = "weights that are texts or follow one, whose length is not stated; the first is";

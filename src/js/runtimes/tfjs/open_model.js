@@ -76,7 +76,8 @@ class Weights {
       const { buffer, byteOffset, byteLength } = component?.data ?? new Uint8Array(0);
       const spec = this.#specs.next().value;
       if (!spec || others.length > 0 || byteLength !== byteLengthOf(spec)) {
-        const message = `The tensor "${tensor.name}" has not the length of its weight. This is a bug of weightstream.`;
+        const message = `The tensor "${tensor.name}" does not have the length of its weight. ` +
+          "This is a bug of weightstream.";
         throw fail({ code: "INTERNAL", message, tensor: tensor.name });
       }
       if (byteLength === 0) continue;

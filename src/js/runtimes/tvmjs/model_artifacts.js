@@ -114,8 +114,10 @@ export class ModelArtifacts {
   }
 
   async #open() {
-    this.#opening ??= this.#read();
-    this.#opening.catch(() => (this.#opening = undefined)); // the next call tries again
+    if (!this.#opening) {
+      this.#opening = this.#read();
+      this.#opening.catch(() => (this.#opening = undefined)); // the next call tries again
+    }
     return this.#opening;
   }
 

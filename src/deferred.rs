@@ -8,7 +8,8 @@ pub enum Code {
     /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and what only these
     /// have: Zstandard, page digests and sparse tensors.
     Formats,
-    /// The persistent cache: its client, its worker and cached sources.
+    /// The persistent cache: its client, its worker and cached sources. Also BLAKE3, which names cached files, and with
+    /// which few models are digested.
     Cache,
     /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, rows of
     /// tensors with streams, repositories on a hub, signed models, and the choice of a model among several files.
@@ -56,6 +57,17 @@ mod state {
 
     thread_local! {
         static MISSING: [Cell<bool>; Code::ALL.len()] = const { [const { Cell::new(false) }; Code::ALL.len()] };
+        static HAS_BLAKE3: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// States that a BLAKE3 digest was read, so that its code will be needed to compare it.
+    pub(crate) fn expect_blake3() {
+        HAS_BLAKE3.set(true);
+    }
+
+    /// The code that digests need which were read, but which is not loaded yet.
+    pub(crate) fn expected() -> Option<Code> {
+        (HAS_BLAKE3.get() && !is_loaded(Code::Cache)).then_some(Code::Cache)
     }
 
     /// Whether the code of a part can be called. It can unless [`set_loaded`] said otherwise: a module need not be
@@ -74,4 +86,4 @@ mod state {
 }
 
 #[cfg(npm)]
-pub(crate) use state::{is_loaded, set_loaded};
+pub(crate) use state::{expect_blake3, expected, is_loaded, set_loaded};

@@ -35,6 +35,14 @@ impl Digest {
         }
     }
 
+    /// A BLAKE3 digest that a file or a caller states. Everything that reads one calls this function, because the code
+    /// that computes it may have to be loaded.
+    pub(crate) fn blake3(digest: [u8; 32]) -> Self {
+        #[cfg(npm)]
+        crate::deferred::expect_blake3();
+        Digest::Blake3(digest)
+    }
+
     /// Whether the algorithm is collision-resistant, so that the digest identifies the bytes.
     #[doc(hidden)]
     pub fn is_strong(&self) -> bool {
@@ -53,7 +61,7 @@ impl std::str::FromStr for Digest {
             #[cfg(feature = "crc32c")]
             Some(Algorithm::Crc32c) => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32c),
             Some(Algorithm::Sha256) => from_hex(hex).map(Digest::Sha256),
-            Some(Algorithm::Blake3) => from_hex(hex).map(Digest::Blake3),
+            Some(Algorithm::Blake3) => from_hex(hex).map(Digest::blake3),
             _ => None,
         };
         digest.ok_or_else(|| {

@@ -30,6 +30,17 @@ pub(crate) async fn load(code: Code) -> Result<()> {
     load_alone(code).await
 }
 
+/// Loads the code for the digests that were read.
+///
+/// # Errors
+/// Those of [`load`].
+pub(crate) async fn load_expected() -> Result<()> {
+    match deferred::expected() {
+        Some(code) => load(code).await,
+        None => Ok(()),
+    }
+}
+
 async fn load_alone(code: Code) -> Result<()> {
     let Some(load) = LOAD.with_borrow(Option::clone).filter(|_| !deferred::is_loaded(code)) else { return Ok(()) };
     let loading = load.call1(&JsValue::UNDEFINED, &(code as u32).into());

@@ -3,6 +3,8 @@
 use super::backend::CachedFile;
 use super::client::Client;
 use super::key;
+#[cfg(feature = "js")]
+use super::pending;
 use crate::error::Result;
 use futures::future::{FutureExt, LocalBoxFuture};
 use std::rc::Rc;
@@ -45,6 +47,8 @@ pub(crate) fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
         return std::future::ready(vec![client]).boxed_local();
     }
     let caches = async {
+        #[cfg(feature = "js")]
+        pending::stored().await;
         let client = Client::get();
         let others = client.indexed_db_of_others().await;
         std::iter::once(client).chain(others).collect()

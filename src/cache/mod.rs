@@ -34,6 +34,8 @@ mod message;
 mod opfs;
 #[cfg(workers)]
 mod option;
+#[cfg(all(workers, feature = "js"))]
+pub(crate) mod pending;
 mod record;
 #[cfg(workers)]
 mod status;

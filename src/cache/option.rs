@@ -19,6 +19,12 @@ pub(crate) enum CacheOption {
 }
 
 impl CacheOption {
+    /// Whether the caller provides the cache.
+    #[cfg(feature = "js")]
+    pub(crate) fn is_of_caller(&self) -> bool {
+        matches!(self, CacheOption::UserCache(_))
+    }
+
     /// Passes the errors of values in a cache object of the caller to `observer`.
     pub(crate) fn with_observer(self, observer: impl Fn(&Error) + 'static) -> Self {
         match self {

@@ -2,7 +2,7 @@
 
 use super::failure::failure;
 use super::{options, value};
-use crate::cache::{files, key};
+use crate::cache::{files, key, pending};
 use crate::source::fetch::FetchSource;
 use futures::future::FutureExt;
 use js_sys::{Array, Date};
@@ -49,6 +49,7 @@ pub(super) async fn find(urls: Array, options: JsValue, forgets: bool) -> Result
         choice = settings.cache;
     }
     let mut listed = Vec::new();
+    pending::stored().await;
     if let Some(choice) = choice
         && let (Some(cache), _) = choice.open().boxed_local().await
     {

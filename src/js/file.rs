@@ -7,6 +7,7 @@ use super::progress::{FILE, ProgressReporter};
 use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
 use super::{options, value};
+use crate::browser::deferred;
 use crate::deferred::Code;
 use crate::error::{Error, ErrorKind};
 use crate::loader::{FileReader, RemoteFile, Stats};
@@ -124,6 +125,7 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let cache = Rc::new(Report::default());
     let mut named_by = None;
     let opening = async {
+        deferred::load_expected().await?;
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
         named_by = source.cache_url().map(|url| (settings.key_function.clone(), url));
         if let Some(choice) = settings.cache {

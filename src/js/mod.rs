@@ -98,10 +98,12 @@ impl JsLoader {
                 client: settings.client,
                 cache: settings.cache,
                 key_function: settings.key_function,
+                release_lock: settings.release_lock,
                 report: Rc::clone(&cache),
             });
             let (own, pool) = (Rc::clone(&sources), pool(workers.as_ref()));
             let opening = async move {
+                deferred::load_expected().await?;
                 let loader = Loader::open(own.open(&source).await?, settings.loader).await?;
                 Ok(match pool {
                     Some(pool) => loader.with_pool(pool),

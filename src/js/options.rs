@@ -35,6 +35,8 @@ pub(super) struct Settings {
     pub(super) cache: Option<CacheOption>,
     /// Under which names files are cached.
     pub(super) key_function: KeyFunction,
+    /// Set if nothing is cached. Releases the lock of the download.
+    pub(super) release_lock: Option<js_sys::Function>,
     /// The maximum number of workers that decode and compute digests.
     pub(super) workers: usize,
 }
@@ -48,6 +50,7 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         on_progress: object(options, "onProgress"),
         cache: cache(options, source.is_string()).map_err(failure)?,
         key_function: KeyFunction(object(options, "cacheKey")),
+        release_lock: object(options, "releaseLock"),
         workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
     })
 }

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::source::cached::{KeyFunction, Report};
 use crate::source::fetch::Client;
 use crate::source::web::WebSource;
+use js_sys::Function;
 use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
@@ -13,6 +14,8 @@ pub(super) struct Sources {
     pub(super) client: Rc<Client>,
     pub(super) cache: Option<CacheOption>,
     pub(super) key_function: KeyFunction,
+    /// Set if nothing is cached. Releases the lock of the download.
+    pub(super) release_lock: Option<Function>,
     pub(super) report: Rc<Report>,
 }
 
@@ -21,7 +24,14 @@ impl Sources {
     pub(super) async fn open(&self, value: &JsValue) -> Result<WebSource> {
         let source = WebSource::new(value, Rc::clone(&self.client))?.into_root().await?;
         match &self.cache {
-            Some(choice) => source.with_cache(choice.clone(), self.key_function.clone(), Rc::clone(&self.report)).await,
+            Some(choice) => {
+                let (choice, key_function) = (choice.clone(), self.key_function.clone());
+                let report = Rc::clone(&self.report);
+                match &self.release_lock {
+                    Some(release) => source.with_empty_cache(choice, key_function, report, release).await,
+                    None => source.with_cache(choice, key_function, report).await,
+                }
+            }
             None => Ok(source),
         }
     }

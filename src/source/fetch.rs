@@ -153,6 +153,12 @@ impl FetchSource {
         if self.is_from_manifest || !self.is_at_origin(&self.url) { None } else { partition(headers, includes_cookies) }
     }
 
+    /// Whether the requests of the loader may have headers or credentials.
+    #[cfg(feature = "js")]
+    pub(crate) fn has_credentials(&self) -> bool {
+        !self.client.headers.is_empty() || matches!(self.client.credentials, Some(RequestCredentials::Include))
+    }
+
     /// Whether a URL is at the origin that receives the caller's headers.
     fn is_at_origin(&self, url: &str) -> bool {
         Url::new(url).is_ok_and(|url| origin_of(&url) == self.client.origin)

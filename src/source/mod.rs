@@ -26,6 +26,8 @@ pub mod http;
 #[cfg(web)]
 #[doc(hidden)]
 pub mod js_buffer;
+#[cfg(all(workers, feature = "js"))]
+mod late_cache;
 #[doc(hidden)]
 pub mod memory;
 #[cfg(remote)]

@@ -7,10 +7,12 @@ use super::cached::{CachedBody, CachedSource, KeyFunction, Report};
 use super::fetch::{Client, FetchSource};
 use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
+#[cfg(feature = "js")]
+use super::late_cache::{LateBody, LateCache, LateSource};
 use super::stream::StreamBody;
 use super::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
 use crate::browser::host::BrowserHost;
-#[cfg(all(feature = "js", feature = "web-workers"))]
+#[cfg(feature = "js")]
 use crate::browser::timer;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "web-workers")]
@@ -23,8 +25,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::CopiedRange;
 #[cfg(feature = "web-workers")]
 use futures::FutureExt;
-#[cfg(all(feature = "js", feature = "web-workers"))]
+#[cfg(feature = "js")]
 use futures::future::{self, Either};
+#[cfg(feature = "js")]
+use js_sys::Function;
 use js_sys::Reflect;
 use std::ops::Range;
 use std::rc::Rc;
@@ -41,6 +45,9 @@ enum Origin {
     /// A URL with a cache.
     #[cfg(feature = "web-workers")]
     Cached(CachedSource),
+    /// A URL whose cache is being opened.
+    #[cfg(feature = "js")]
+    Late(LateSource),
     /// A Blob or File.
     Blob(BlobSource),
     /// A byte source of the caller.
@@ -110,13 +117,10 @@ impl WebSource {
         }
     }
 
-    /// The name under which the file is cached, if it has a cache.
+    /// The name under which the file is cached, if it has a cache that is open.
     #[cfg(feature = "js")]
     pub(crate) fn name_in_cache(&self) -> Option<&str> {
-        match &self.0 {
-            Origin::Cached(source) => Some(source.name()),
-            _ => None,
-        }
+        self.0.cached().map(CachedSource::name)
     }
 
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
@@ -132,43 +136,64 @@ impl WebSource {
     ) -> Result<Self> {
         let Origin::Fetch(source) = self.0 else { return Ok(self) };
         #[cfg(feature = "js")]
-        if let Err(error) = load_cache_code().await {
-            report.note_missing_cache(&error);
-            report.set_caching(false);
+        if !load_cache_code(&report).await {
             return Ok(WebSource(Origin::Fetch(source)));
         }
-        // Errors of `cacheKey` are returned before the cache is started, and even if it cannot be.
-        key_function.name(&source.cache_url())?;
-        let observed = Rc::clone(&report);
-        let option = option.with_observer(move |error| observed.note(error));
-        let (cache, error) = option.open().boxed_local().await;
-        match &error {
-            Some(error) if cache.is_none() => report.note_missing_cache(error),
-            Some(error) => report.note(error),
-            None => {}
+        let cached = CachedSource::open(source.clone(), option, key_function, report).await?;
+        Ok(WebSource(cached.map_or(Origin::Fetch(source), Origin::Cached)))
+    }
+
+    /// [`WebSource::with_cache`], where nothing is cached: the first reads do not wait for the cache. `release`
+    /// releases the lock that this page has for the download.
+    ///
+    /// # Errors
+    /// Those of [`WebSource::with_cache`].
+    #[cfg(feature = "js")]
+    pub(crate) async fn with_empty_cache(
+        self,
+        option: CacheOption,
+        key_function: KeyFunction,
+        report: Rc<Report>,
+        release: &Function,
+    ) -> Result<Self> {
+        if let Origin::Fetch(source) = &self.0
+            && key_function.0.is_none()
+            && !option.is_of_caller()
+        {
+            let (option, of_cache) = (option.clone(), Rc::clone(&report));
+            let opening = async move {
+                let is_loaded = load_cache_code(&of_cache).await;
+                if is_loaded { super::cached::open(option, of_cache).await } else { None }
+            };
+            if let Some(source) = LateCache::begin(source, opening.boxed_local(), &report, release) {
+                return Ok(WebSource(Origin::Late(source)));
+            }
         }
-        report.set_caching(cache.is_some());
-        Ok(WebSource(match cache {
-            Some(cache) => Origin::Cached(CachedSource::new(source, cache, key_function, report)?),
-            None => Origin::Fetch(source),
-        }))
+        release.call0(&JsValue::UNDEFINED).ok(); // it does not throw
+        self.with_cache(option, key_function, report).await
     }
 }
 
 /// How long a load waits for the code of the cache before it goes on without a cache.
-#[cfg(all(feature = "js", feature = "web-workers"))]
+#[cfg(feature = "js")]
 const MAX_CODE_WAIT_MS: u64 = 10_000;
 
-#[cfg(all(feature = "js", feature = "web-workers"))]
-async fn load_cache_code() -> Result<()> {
+/// Loads the code of the cache. Returns false, and reports the error, if there is none.
+#[cfg(feature = "js")]
+async fn load_cache_code(report: &Report) -> bool {
     let loading = crate::browser::deferred::load(Code::Cache).boxed_local();
-    match future::select(loading, timer::pause(MAX_CODE_WAIT_MS).boxed_local()).await {
+    let loaded = match future::select(loading, timer::pause(MAX_CODE_WAIT_MS).boxed_local()).await {
         Either::Left((loaded, _)) => loaded,
         Either::Right(_) => {
             let what = format!("weightstream_cache.wasm did not arrive within {} s", MAX_CODE_WAIT_MS / 1000);
             Err(Error::new(ErrorKind::Network, what))
         }
+    };
+    if let Err(error) = &loaded {
+        report.note_missing_cache(error);
+        report.set_caching(false);
     }
+    loaded.is_ok()
 }
 
 impl Source for WebSource {
@@ -179,6 +204,8 @@ impl Source for WebSource {
             Origin::Fetch(source) => source.name(),
             #[cfg(feature = "web-workers")]
             Origin::Cached(source) => source.source().name(),
+            #[cfg(feature = "js")]
+            Origin::Late(source) => source.source().name(),
             Origin::Blob(source) => source.name(),
             Origin::Bytes(_) => "the byte source",
         }
@@ -193,6 +220,8 @@ impl Source for WebSource {
                 let answer = source.read(range).boxed_local().await?;
                 Ok(answer.map(|body| WebBody(BodyOrigin::Cached(Box::new(body)))))
             }
+            #[cfg(feature = "js")]
+            Origin::Late(source) => Ok(source.read(range).await?.map(|body| WebBody(BodyOrigin::Late(body)))),
             Origin::Blob(source) => Ok(source.read(range)?.map(|body| WebBody(BodyOrigin::Stream(body)))),
             Origin::Bytes(source) => Ok(bytes::read(source, range)?.map(|body| WebBody(BodyOrigin::Bytes(body)))),
         }
@@ -213,6 +242,8 @@ impl ModelSource for WebSource {
             Origin::Fetch(source) => source.file_name(),
             #[cfg(feature = "web-workers")]
             Origin::Cached(source) => source.source().file_name(),
+            #[cfg(feature = "js")]
+            Origin::Late(source) => source.source().file_name(),
             Origin::Blob(source) => source.file_name(),
             Origin::Bytes(_) => None,
         }
@@ -223,6 +254,8 @@ impl ModelSource for WebSource {
             Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part(path)?))),
             #[cfg(feature = "web-workers")]
             Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part(path)?)?))),
+            #[cfg(feature = "js")]
+            Origin::Late(source) => Ok(WebSource(Origin::Late(source.with(source.source().part(path)?)))),
             Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part(path)?))),
             Origin::Bytes(_) => {
                 let what = format!("the model's file \"{path}\" is missing, because a byte source is a single file");
@@ -237,6 +270,8 @@ impl ModelSource for WebSource {
             Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part_at_url(url)))),
             #[cfg(feature = "web-workers")]
             Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part_at_url(url))?))),
+            #[cfg(feature = "js")]
+            Origin::Late(source) => Ok(WebSource(Origin::Late(source.with(source.source().part_at_url(url))))),
             Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part_at_url(url, path)?))),
             Origin::Bytes(_) => self.part(path),
         }
@@ -247,92 +282,104 @@ impl ModelSource for WebSource {
             Origin::Fetch(source) => source.stated_digest(),
             #[cfg(feature = "web-workers")]
             Origin::Cached(source) => source.source().stated_digest(),
+            #[cfg(feature = "js")]
+            Origin::Late(source) => source.source().stated_digest(),
             _ => None,
         }
     }
 }
 
+#[cfg(feature = "web-workers")]
+impl Origin {
+    /// The source with its cache, if that is open.
+    fn cached(&self) -> Option<&CachedSource> {
+        match self {
+            Origin::Cached(source) => Some(source),
+            #[cfg(feature = "js")]
+            Origin::Late(source) => source.cached(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(not(feature = "web-workers"))]
+impl CacheHints for WebSource {}
+
+/// Until a cache is open, it has nothing, so that only what it must store later matters to it.
+#[cfg(feature = "web-workers")]
 impl CacheHints for WebSource {
-    #[cfg(feature = "web-workers")]
     fn expect_whole(&self, digest: &Digest) {
-        if let Origin::Cached(source) = &self.0 {
+        if let Some(source) = self.0.cached() {
             source.expect_whole(digest);
         }
     }
 
-    #[cfg(feature = "web-workers")]
     fn expect(&self, range: Range<u64>, digest: &Digest) {
-        if let Origin::Cached(source) = &self.0 {
+        if let Some(source) = self.0.cached() {
             source.expect(range, digest);
         }
     }
 
-    #[cfg(feature = "web-workers")]
     fn expect_copies(&self, files: &[Self], ranges: &[CopiedRange]) {
-        let Origin::Cached(source) = &self.0 else { return };
-        let cached = |file: &Self| match &file.0 {
-            Origin::Cached(file) => Some(file.clone()),
-            _ => None,
-        };
-        if let Some(files) = files.iter().map(cached).collect::<Option<Vec<_>>>() {
+        let Some(source) = self.0.cached() else { return };
+        if let Some(files) = files.iter().map(|file| file.0.cached().cloned()).collect::<Option<Vec<_>>>() {
             source.expect_copies(&files, ranges);
         }
     }
 
-    #[cfg(feature = "web-workers")]
     async fn holds(&self, digest: &Digest) -> bool {
-        match &self.0 {
-            Origin::Cached(source) => source.holds(digest).await,
-            _ => false,
+        match self.0.cached() {
+            Some(source) => source.holds(digest).await,
+            None => false,
         }
     }
 
-    #[cfg(feature = "web-workers")]
     async fn has_contents(&self, digests: &[Digest]) -> Vec<bool> {
-        match &self.0 {
-            Origin::Cached(source) => source.has_contents(digests).await,
-            _ => vec![false; digests.len()],
+        match self.0.cached() {
+            Some(source) => source.has_contents(digests).await,
+            None => vec![false; digests.len()],
         }
     }
 
-    #[cfg(feature = "web-workers")]
     async fn read_content(
         &self,
         digest: &Digest,
         byte_length: u64,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        match &self.0 {
-            Origin::Cached(source) => source.read_content(digest, byte_length, take).await,
-            _ => Ok(false),
+        match self.0.cached() {
+            Some(source) => source.read_content(digest, byte_length, take).await,
+            None => Ok(false),
         }
     }
 
-    #[cfg(feature = "web-workers")]
     fn forget_content(&self, digest: &Digest) {
-        if let Origin::Cached(source) = &self.0 {
+        if let Some(source) = self.0.cached() {
             source.forget_content(digest);
         }
     }
 
-    #[cfg(feature = "web-workers")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        if let Origin::Cached(source) = &self.0 {
+        if let Some(source) = self.0.cached() {
             source.expect_buffers(ranges);
         }
     }
 
-    #[cfg(feature = "web-workers")]
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
-        if let Origin::Cached(source) = &self.0 {
-            source.confirm(range, digest);
+        match (self.0.cached(), &self.0) {
+            (Some(source), _) => source.confirm(range, digest),
+            #[cfg(feature = "js")]
+            (None, Origin::Late(source)) => source.confirm(range, digest),
+            _ => {}
         }
     }
 
-    #[cfg(feature = "web-workers")]
     fn reject(&self) {
-        if let Origin::Cached(source) = &self.0 {
-            source.reject();
+        match (self.0.cached(), &self.0) {
+            (Some(source), _) => source.reject(),
+            #[cfg(feature = "js")]
+            (None, Origin::Late(source)) => source.reject(),
+            _ => {}
         }
     }
 }
@@ -353,6 +400,9 @@ enum BodyOrigin {
     /// The body of a URL with a cache.
     #[cfg(feature = "web-workers")]
     Cached(Box<CachedBody>),
+    /// The body of a URL whose cache is being opened.
+    #[cfg(feature = "js")]
+    Late(LateBody),
     /// The body of a byte source.
     Bytes(BytesBody),
 }
@@ -365,12 +415,19 @@ impl Body for WebBody {
             BodyOrigin::Stream(body) => body.read(into, at).await,
             #[cfg(feature = "web-workers")]
             BodyOrigin::Cached(body) => body.read(into, at).boxed_local().await,
+            #[cfg(feature = "js")]
+            BodyOrigin::Late(body) => body.read(into, at).await,
             BodyOrigin::Bytes(body) => body.read(into, at).await,
         }
     }
 
     #[cfg(feature = "web-workers")]
     fn is_cached(&self) -> bool {
-        matches!(&self.0, BodyOrigin::Cached(body) if body.is_cached())
+        match &self.0 {
+            BodyOrigin::Cached(body) => body.is_cached(),
+            #[cfg(feature = "js")]
+            BodyOrigin::Late(body) => body.is_cached(),
+            _ => false,
+        }
     }
 }

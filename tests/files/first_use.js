@@ -1,38 +1,66 @@
 // The first use of the package in a page: the head of the model is requested while the module is loaded. Each test has
 // a frame of its own, and therefore a module of its own.
-import { Failures, clearCache } from "./common.js";
+import { Failures } from "./common.js";
 import { safetensors } from "./safetensors.js";
 
 const MODEL = safetensors({ a: 100_000, b: 200_000 });
 
-// A frame whose `fetch` answers requests for the model, and holds those for the module until `release` is called.
+// A frame whose `fetch` answers requests for the model, and holds those for the module until `release` is called, and
+// those for the code of the cache until `releaseCache` is called.
 async function frame(answer) {
   const element = document.body.appendChild(document.createElement("iframe"));
   const page = element.contentWindow;
   const { fetch } = page;
   const requests = [];
-  let release;
-  const released = new Promise((resolve) => (release = resolve));
+  const { promise: released, resolve: release } = Promise.withResolvers();
+  const { promise: isCacheReleased, resolve: releaseCache } = Promise.withResolvers();
   page.fetch = async (input, init) => {
     const url = String(input);
-    if (/\.wasm/.test(url)) await released;
+    if (/_cache\.wasm/.test(url)) await isCacheReleased;
+    else if (/\.wasm/.test(url)) await released;
     if (!url.endsWith("/m.safetensors")) return fetch.call(page, input, init);
     const range = new Headers(init.headers).get("Range");
     requests.push({ range, init });
     return answer(range, init);
   };
-  const { StreamingLoader } = await page.eval('import("/pkg/weightstream.js")');
+  const { StreamingLoader, clearCache, listCached } = await page.eval('import("/pkg/weightstream.js")');
   const until = async (count) => {
     while (requests.length < count) await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  return { page, StreamingLoader, requests, release, until, remove: () => element.remove() };
+  const remove = () => element.remove();
+  return { page, StreamingLoader, clearCache, listCached, requests, release, releaseCache, until, remove };
 }
 
-function answer(range) {
-  const [, start, last] = /bytes=(\d+)-(\d+)/.exec(range);
-  const body = MODEL.slice(Number(start), Number(last) + 1);
-  const headers = { "Content-Range": `bytes ${start}-${Number(start) + body.byteLength - 1}/${MODEL.byteLength}` };
-  return new Response(body, { status: 206, headers: { ...headers, "Content-Length": body.byteLength } });
+// Deletes the storage of the cache itself, as before the first visit. No page may use it.
+async function emptyStorage() {
+  const root = await navigator.storage?.getDirectory().catch(() => undefined); // WebKitGTK has none here
+  for await (const name of root?.keys() ?? []) await root.removeEntry(name, { recursive: true });
+  for (const { name } of await indexedDB.databases()) {
+    await new Promise((resolve) => (indexedDB.deleteDatabase(name).onsuccess = resolve));
+  }
+}
+
+// Leaves an empty cache behind, which must be asked.
+async function createStorage() {
+  await emptyStorage();
+  const { StreamingLoader, clearCache, release, releaseCache, remove } = await frame(answer);
+  [release, releaseCache].forEach((now) => now());
+  (await StreamingLoader.open(URL_OF_MODEL)).close();
+  await clearCache();
+  remove();
+}
+
+const pause = (delayMs) => new Promise((resolve) => setTimeout(resolve, delayMs));
+
+const answer = answerWith(MODEL);
+
+function answerWith(model) {
+  return (range) => {
+    const [, start, last] = /bytes=(\d+)-(\d+)/.exec(range);
+    const body = model.slice(Number(start), Number(last) + 1);
+    const headers = { "Content-Range": `bytes ${start}-${Number(start) + body.byteLength - 1}/${model.byteLength}` };
+    return new Response(body, { status: 206, headers: { ...headers, "Content-Length": body.byteLength, ETag: '"1"' } });
+  };
 }
 
 const URL_OF_MODEL = `${location.origin}/m.safetensors`;
@@ -143,12 +171,14 @@ function countWorkers(page, urlOf) {
 
 export async function theWorkerOfTheCacheStartsWhileTheModuleIsLoaded() {
   const failures = new Failures();
+  await createStorage();
   for (const [what, isMissing] of [["a worker", false], ["a worker whose script is missing", true]]) {
-    const { page, StreamingLoader, release, remove } = await frame(answer);
+    const { page, StreamingLoader, release, releaseCache, remove } = await frame(answer);
+    releaseCache();
     const workers = countWorkers(page, (url) => (isMissing ? "/missing.js" : url));
     const opening = StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
-    while (workers.count === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    await new Promise((resolve) => setTimeout(resolve, 200)); // until the missing script is answered
+    while (workers.count === 0) await pause(5);
+    await pause(200); // until the missing script is answered
     release();
     const loader = await opening;
     // A worker that does not start is started once more.
@@ -158,7 +188,119 @@ export async function theWorkerOfTheCacheStartsWhileTheModuleIsLoaded() {
     loader.close();
     remove();
   }
-  await clearCache();
+  await emptyStorage();
+  return failures;
+}
+
+// Loads a model whose cache opens only after its first tensor, and then again from the cache.
+export async function theFirstTensorDoesNotWaitForTheCache() {
+  const failures = new Failures();
+  await emptyStorage();
+  const first = await frame(answer);
+  const workers = countWorkers(first.page, (url) => url);
+  const opening = first.StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
+  await first.until(1);
+  failures.same("nothing of the cache starts before the module", workers.count, 0);
+  first.release();
+  const loader = await opening;
+  failures.same("the tensor", (await loader.loadTensor("b")).data.byteLength, 200_000);
+  failures.same("no worker without the code of the cache", workers.count, 0);
+  first.releaseCache();
+  const listed = await first.listCached();
+  failures.same("the list has what came before", listed.map(({ url }) => url), [URL_OF_MODEL]);
+  failures.same("a worker", workers.count, 1);
+  failures.same("no error", loader.stats.cacheError, undefined);
+  failures.same("a tensor that the cache has not", (await loader.loadTensor("a")).data.byteLength, 100_000);
+  failures.same("a tensor that the cache has", (await loader.loadTensor("b")).data.byteLength, 200_000);
+  failures.same("the bytes of the cache", loader.stats.bytesFromCache > 0, true);
+  loader.close();
+  await first.listCached();
+  first.remove();
+  await readsFromTheCache(failures, answer, { a: 100_000, b: 200_000 });
+  return failures;
+}
+
+export async function aCacheThatOpensLateMissesNothing() {
+  const failures = new Failures();
+  const lengths = { a: 100_000, b: 12_000_000, c: 3_000_000 }; // more than the copies that wait for the cache
+  const large = answerWith(safetensors(lengths));
+  for (const concurrency of [1, 4]) {
+    await emptyStorage();
+    const { StreamingLoader, listCached, release, releaseCache, remove } = await frame(large);
+    release();
+    const loader = await StreamingLoader.open(URL_OF_MODEL, { workers: 0, concurrency });
+    const loaded = {};
+    setTimeout(releaseCache, 300);
+    for await (const { name, data } of loader.tensors()) loaded[name] = data.byteLength;
+    failures.same("the tensors", loaded, lengths);
+    loader.close();
+    await listCached();
+    remove();
+    await readsFromTheCache(failures, large, lengths);
+  }
+  return failures;
+}
+
+// Loads the model in a new page, which may request only one byte.
+async function readsFromTheCache(failures, answer, lengths) {
+  const { StreamingLoader, requests, release, releaseCache, remove } = await frame(answer);
+  [release, releaseCache].forEach((now) => now());
+  const loader = await StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
+  const loaded = {};
+  for await (const { name, data } of loader.tensors()) loaded[name] = data.byteLength;
+  failures.same("the tensors from the cache", loaded, lengths);
+  failures.same("the requests", requests.map(({ range }) => range), ["bytes=0-0"]);
+  loader.close();
+  remove();
+}
+
+export async function aCacheThatCannotOpenIsReportedLater() {
+  const failures = new Failures();
+  await emptyStorage();
+  const { page, StreamingLoader, listCached, release, releaseCache, remove } = await frame(answer);
+  countWorkers(page, () => "/missing.js");
+  release();
+  const loader = await StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
+  failures.same("the tensor", (await loader.loadTensor("b")).data.byteLength, 200_000);
+  failures.same("no error yet", loader.stats.cacheError, undefined);
+  releaseCache();
+  // Another worker is tried for the list, so that it does not wait for what this page is writing.
+  let listed = await listCached();
+  for (let i = 0; i < 100 && listed.length === 0; i++) {
+    await pause(50);
+    listed = await listCached();
+  }
+  const { cacheError = "" } = loader.stats;
+  failures.same("the error", /the cache worker failed.*IndexedDB instead/.test(cacheError), true);
+  failures.same("IndexedDB has it instead", listed.map(({ url }) => url), [URL_OF_MODEL]);
+  loader.close();
+  remove();
+  await emptyStorage();
+  return failures;
+}
+
+// Two pages that open a model at once before either has a cache.
+export async function twoPagesDownloadAModelOnce() {
+  const failures = new Failures();
+  await emptyStorage();
+  const lengths = { a: 100_000, b: 12_000_000 };
+  const pages = await Promise.all([0, 1].map(() => frame(answerWith(safetensors(lengths)))));
+  const loads = pages.map(async ({ StreamingLoader, release, releaseCache }) => {
+    [release, releaseCache].forEach((now) => now());
+    const loader = await StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
+    const loaded = {};
+    for await (const { name, data } of loader.tensors()) loaded[name] = data.byteLength;
+    const { bytesReceived } = loader.stats;
+    loader.close();
+    return { loaded, bytesReceived };
+  });
+  const results = await Promise.all(loads);
+  for (const { loaded } of results) failures.same("the tensors", loaded, lengths);
+  const received = results.reduce((sum, { bytesReceived }) => sum + bytesReceived, 0);
+  failures.same(`at most 1.1 of the model is received (${received})`, received < 1.1 * 12_100_000, true);
+  for (const { listCached } of pages) await listCached();
+  pages.forEach(({ remove }) => remove());
+  await emptyStorage();
   return failures;
 }
 

@@ -46,6 +46,10 @@ pub const PARTS: [Part; 9] = [
             "weightstream::js::cached_files::",
             "weightstream::js::cached_models::",
             "weightstream::source::cached::",
+            "weightstream::source::late_cache::LateFile::cached_in",
+            "weightstream::source::late_cache::stored_in",
+            // Names cached files, and few models are digested with it.
+            "blake3::",
         ],
         base: None,
     },
@@ -149,7 +153,7 @@ pub const PARTS: [Part; 9] = [
 const FORMATS: usize = 1;
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 15] = [
+const MAIN_PATHS: [&str; 16] = [
     "weightstream::format::foreign::check_headerless",
     "weightstream::format::foreign::is_text",
     "weightstream::format::foreign::unrecognised",
@@ -163,6 +167,7 @@ const MAIN_PATHS: [&str; 15] = [
     "weightstream::cache::key::partition",
     "weightstream::cache::key::without_fragment",
     "weightstream::cache::option::CacheOption::with_observer",
+    "weightstream::cache::pending::",
     "weightstream::cache::user_cache::UserCache::new",
     "weightstream::source::cached::report::Report::",
 ];

@@ -48,7 +48,7 @@ pub(super) fn check_control(
     }
     let digest = stated.get("digest").and_then(Value::as_str).and_then(from_hex);
     let digest = digest.ok_or_else(|| malformed("the control integrity has no digest of 32 bytes"));
-    let stated = Digest::Blake3(digest.map_err(|e| e.at(chunk.range.clone()))?);
+    let stated = Digest::blake3(digest.map_err(|e| e.at(chunk.range.clone()))?);
     let (control, mut hasher, mut at) = (window.get(0..end)?, Hasher::new(stated), 0);
     for entry in (toc.entries.start..toc.entries.end).step_by(ENTRY_BYTES as usize) {
         let start = (entry + DIGEST_OFFSET) as usize;

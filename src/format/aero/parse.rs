@@ -62,7 +62,7 @@ pub(super) fn checksums(window: &Window) -> Result<Vec<RangeChecksum>, Stop> {
     let later = toc.chunks.iter().filter(|chunk| !chunk.is_metadata() && !chunk.is_compressed());
     let checksum = |chunk: &Chunk| RangeChecksum {
         over: chunk.range.clone(),
-        stated: Expected::Digest(Digest::Blake3(chunk.blake3)),
+        stated: Expected::Digest(Digest::blake3(chunk.blake3)),
         by: format!("the table of contents of `{}`", chunk.name),
     };
     Ok(later.filter(|chunk| chunk.has_digest()).map(checksum).collect())

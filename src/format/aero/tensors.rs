@@ -178,7 +178,7 @@ fn data(entry: &Entry, shard: &Chunk, pages: Option<PageTable>) -> Result<Compon
     data.pages = pages.map(Box::new);
     if let Some(hex) = entry.hash_b3.as_deref().filter(|hex| !hex.is_empty()) {
         let digest = from_hex(hex).ok_or_else(|| malformed(format!("its `hash_b3` is `{hex}`, not 64 digits")))?;
-        data.digest = Some(ComponentDigest { digest: Digest::Blake3(digest), over: DigestedBytes::Stored });
+        data.digest = Some(ComponentDigest { digest: Digest::blake3(digest), over: DigestedBytes::Stored });
     }
     Ok(data)
 }

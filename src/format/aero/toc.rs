@@ -1,9 +1,11 @@
 //! Reads the header, the table of contents and the names, and the content of metadata chunks.
 
 use crate::codec::{digest, zstd};
+use crate::deferred::Code;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::deferred;
 use crate::sorting::sort;
 use crate::values::budget::Budget;
 use crate::values::input::Input;
@@ -119,6 +121,7 @@ impl<'w> Toc<'w> {
             nonzero_reserved += u64::from(chunk.reserved != 0);
             chunks.push(chunk);
         }
+        deferred::check(Code::Cache)?; // BLAKE3, with which chunks are compared while they are parsed
         Ok(Toc { uuid: header.uuid, entries, control_end, chunks, nonzero_reserved })
     }
 
@@ -176,7 +179,7 @@ impl<'w> Toc<'w> {
             budget.bytes(warning.len() as u64, 0)?;
             warnings.push(warning);
         }
-        let stated = chunk.has_digest().then_some(Digest::Blake3(chunk.blake3));
+        let stated = chunk.has_digest().then_some(Digest::blake3(chunk.blake3));
         let read = || {
             if !chunk.is_compressed() {
                 stated.map(|stated| digest::compare(digest::digest_of(stored, stated), stated)).transpose()?;

@@ -5,7 +5,7 @@ import { checkAborted, untilAborted } from "./abort.js";
 import { CloseListeners, WHEN_CLOSED } from "./closing.js";
 import { MAKE, closedLoader, fail } from "./error.js";
 import { messageOf } from "../module/guard.js";
-import { EarlyHead, withEarlyCache } from "../source/head.js";
+import { EarlyHead, withCacheToCome, withEarlyCache } from "../source/head.js";
 import { TensorIterator } from "./iterator.js";
 import { addFiles, addItems, addTensors } from "./list.js";
 import { holding } from "../module/location.js";
@@ -75,10 +75,11 @@ export class StreamingLoader {
     const head = new EarlyHead();
     const { signal } = checked;
     const opening = async () => {
-      const isWhole = inWorker || checked.signature !== undefined; // of a signed model, whole files are requested first
-      const preparing = prepared(source, checked)
-        .then((ready) => (inWorker ? ready : withEarlyCache(ready)))
-        .then((ready) => (isWhole ? ready : head.request(source, ready)));
+      const preparing = prepared(source, checked).then(async (ready) => {
+        if (inWorker) return ready;
+        if (checked.signature !== undefined) return withEarlyCache(ready); // whole files are requested first
+        return head.request(source, await withCacheToCome(ready));
+      });
       const [unsigned] = await Promise.all([preparing, init()]);
       checkAborted(signal);
       if (inWorker) [unsigned, ...(unsigned.options.adapters ?? [])].forEach(({ source }) => checkPostable(source));

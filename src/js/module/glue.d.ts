@@ -103,6 +103,8 @@ export interface CheckedOpenOptions {
   concurrency?: number | undefined;
   coalesceGap?: number | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
+  /** Set if nothing is cached, so that the cache need not be asked. Releases the lock of the download. */
+  releaseLock?: (() => void) | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /** JSON. */

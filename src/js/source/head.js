@@ -1,7 +1,8 @@
 // @ts-check
 // What is requested while the module is still loaded: the first bytes of a model, and the script of the cache's worker.
-// The first use of a page then waits for fewer round trips.
+// The first use of a page then waits for fewer round trips. Where nothing is cached, it does not wait for the cache.
 import { CACHE as CACHE_PART, EXTRAS } from "../module/deferred.js";
+import { answered } from "../cache/storage.js";
 import { ownCache } from "../module/location.js";
 import { isReady, loadEarly, startEarly } from "../module/module.js";
 import { textOf } from "./url.js";
@@ -17,21 +18,21 @@ const RANGE = `bytes=0-${FIRST_READ_BYTES - 1}`;
 /** The folder of the cache in the origin private file system, and its database in IndexedDB. */
 const CACHE = "weightstream";
 
+/** How long a page holds the lock of a download at most before its cache is open. */
+const LOCK_MS = 10_000;
+
 /** Addresses on the usual hub, and URLs of its files. */
 const HUB = /^(hf:|https:\/\/huggingface\.co\/)/i;
 
 /** A request for the head, which the module's own request then uses. Until then, `end` aborts it. */
 export class EarlyHead {
   #controller = new AbortController();
-  /** Whether the module has sent a request, or the model is open. */
-  #isEnded = false;
   /** @type {Promise<Response> | undefined} */
   #response;
 
   /**
-   * Sends the request if the module is not ready yet, and once the storage says that nothing is cached, unless the
-   * module sends its own before. Then the model also arrives while the worker of the cache starts. Returns the source
-   * and the options with which the module uses the response.
+   * Sends the request if the module is not ready yet and the model is not cached. Returns the source and the options
+   * with which the module uses the response.
    *
    * @param {unknown} given The source as the caller passed it.
    * @param {Ready} ready
@@ -41,19 +42,16 @@ export class EarlyHead {
     const { source: url, options } = ready;
     // On a hub, another URL is requested: that of a commit.
     const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:(?!.*\/resolve\/)/.test(url);
-    if (isReady() || !isUrl) return ready;
-    const { fetch: own, headers = [], credentials } = options;
+    const { cache, releaseLock, fetch: own, headers = [], credentials } = options;
+    if (isReady() || !isUrl || (cache !== "none" && !releaseLock)) return ready;
     const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));
-    void isUncached(options.cache).then((isUncached) => {
-      if (!isUncached || this.#isEnded) return;
-      const response = (this.#response = start(fetch, url, {
-        headers: new Headers([...headers, ["Range", RANGE]]),
-        ...(credentials && { credentials }),
-        cache: "no-store",
-        signal: this.#controller.signal,
-      }));
-      response.catch(() => {}); // the module's request rejects, or the module has not started
-    });
+    const response = (this.#response = start(fetch, url, {
+      headers: new Headers([...headers, ["Range", RANGE]]),
+      ...(credentials && { credentials }),
+      cache: "no-store",
+      signal: this.#controller.signal,
+    }));
+    response.catch(() => {}); // the module's request rejects, or the module has not started
     const taking = (/** @type {any} */ input, /** @type {RequestInit | undefined} */ init) =>
       this.#taken(url, input, init) ?? fetch(input, init);
     return { source: url, options: { ...options, fetch: taking } };
@@ -62,7 +60,6 @@ export class EarlyHead {
   /** @type {(url: string, input: unknown, init: RequestInit | undefined) => Promise<Response> | undefined} */
   #taken(url, input, init) {
     const { headers, signal } = init ?? {};
-    this.#isEnded = true;
     if (!this.#response || input !== url || new Headers(headers).get("Range") !== RANGE) return undefined;
     const response = this.#response;
     this.#response = undefined;
@@ -74,10 +71,33 @@ export class EarlyHead {
 
   /** Aborts the request if the module did not use it. */
   end() {
-    this.#isEnded = true;
     if (this.#response) this.#controller.abort();
     this.#response = undefined;
   }
+}
+
+/** Whether the storage was found to have a cache, or has one since a model was opened. */
+let mayBeCached = false;
+
+/**
+ * Prepares for the cache while the module is loaded. If nothing is cached, says so to the module, which then opens the
+ * cache after it has requested the model.
+ *
+ * @param {Ready} ready
+ * @returns {Promise<Ready>}
+ */
+export async function withCacheToCome(ready) {
+  const { source, options } = ready;
+  const { cache, cacheKey, headers, credentials } = options;
+  if (typeof source !== "string" || cache === "none" || mayBeCached || !(await isUncached(cache))) {
+    return withEarlyCache(ready);
+  }
+  const releaseLock = await lockOf(source);
+  mayBeCached = true;
+  // Names of the caller, and those of private files, need the code of the cache.
+  if (!releaseLock || cacheKey || headers?.length || credentials === "include") withEarlyCache(ready);
+  else if (HUB.test(source)) loadEarly(EXTRAS);
+  return { source, options: { ...options, releaseLock } };
 }
 
 /**
@@ -104,14 +124,32 @@ const start = async (fetch, url, init) => fetch(url, init);
  * @param {CheckedOpenOptions["cache"]} cache
  */
 async function isUncached(cache) {
-  if (cache === "none") return true;
   if (typeof cache === "object" || ownCache()) return false;
-  const found = await Promise.all([hasFolder(), hasDatabase()]).catch(() => [true]); // if that is unknown, it may be
+  const found = await answered(Promise.all([hasFolder(), hasDatabase()])).catch(() => [true]); // if unknown, it may be
   return !found.includes(true);
 }
 
+/**
+ * Gets the lock of the download of a file, for which the cache asks otherwise: other pages then wait for the bytes that
+ * this one caches. Resolves to the function that releases it, or to undefined if another page has it.
+ *
+ * @param {string} url
+ * @returns {Promise<(() => void) | undefined>}
+ */
+const lockOf = (url) => new Promise((resolve) => {
+  /** @param {unknown} lock */
+  const hold = (lock) => lock && new Promise((release) => {
+    const releaseLock = () => release(undefined);
+    setTimeout(releaseLock, LOCK_MS);
+    resolve(releaseLock);
+  });
+  const asked = navigator.locks?.request(`weightstream load ${url.replace(/#.*/s, "")}`, { ifAvailable: true }, hold);
+  (asked ?? Promise.reject()).then(() => resolve(undefined), () => resolve(() => {}));
+});
+
 async function hasFolder() {
-  const root = await navigator.storage.getDirectory();
+  const root = await navigator.storage?.getDirectory?.().catch(() => undefined); // there is none in some windows
+  if (!root) return false;
   const opening = root.getDirectoryHandle(CACHE).then(() => true);
   return opening.catch((error) => {
     if (error.name === "NotFoundError") return false;

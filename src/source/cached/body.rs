@@ -113,6 +113,24 @@ impl CachedBody {
         Ok(RangeResponse { end, file_length, is_whole_file, is_page, identity, ..RangeResponse::new(start, body) })
     }
 
+    /// Goes on with a response to a request for `range`, of which the bytes before `position` were read already.
+    #[cfg(feature = "js")]
+    pub(super) async fn resume(
+        file: Rc<CachedFile>,
+        range: &Range<u64>,
+        response: &RangeResponse<()>,
+        stream: StreamBody,
+        position: u64,
+    ) -> Self {
+        let (version, mut writer) = (file.version_of(response), CacheWriter::new(Rc::clone(&file)));
+        writer.version.clone_from(&version);
+        writer.lease = file.try_lease().await.unwrap_or_default();
+        let end = response.end.unwrap_or(if response.is_whole_file { u64::MAX } else { range.end });
+        let segment = Segment::Network(Transfer { body: stream, until: end });
+        let read_ahead = ReadAhead::new(Rc::clone(&file));
+        CachedBody { file, version, position, end, segment, writer, read_ahead, is_cached: false }
+    }
+
     /// Whether the last read returned bytes from the cache.
     pub(crate) fn is_cached(&self) -> bool {
         self.is_cached
@@ -167,7 +185,7 @@ impl CachedBody {
     }
 
     /// Caches the next bytes, which are in `into`, and advances the position.
-    async fn keep(&mut self, into: &JsBuffer, start: u64, count: u64) {
+    pub(super) async fn keep(&mut self, into: &JsBuffer, start: u64, count: u64) {
         let bytes = into.bytes.subarray(start as u32, (start + count) as u32);
         self.writer.push(self.position, &bytes).await;
         self.position += count;

@@ -193,13 +193,18 @@ impl CachedFile {
     /// another version than earlier ones.
     pub(super) async fn fetch(&self, range: Range<u64>) -> Result<(RangeResponse<StreamBody>, Option<Version>)> {
         let answer = self.source.read(range).await?;
-        let version = match self.version() {
+        let version = self.version_of(&answer);
+        Ok((answer, version))
+    }
+
+    /// The version under which the bytes of a response can be cached.
+    pub(super) fn version_of<B>(&self, answer: &RangeResponse<B>) -> Option<Version> {
+        match self.version() {
             Some(version) if version.identity.is_confirmed_by(&answer.identity) => Some(version),
             Some(version) if answer.identity.change_since(&version.identity).is_none() => None,
             // The first write of the new version deletes the old one.
-            _ => self.adopt(&answer),
-        };
-        Ok((answer, version))
+            _ => self.adopt(answer),
+        }
     }
 
     /// Removes wrong bytes from the cache. All bytes of this file are deleted, and those of files of the previous

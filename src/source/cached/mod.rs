@@ -15,12 +15,15 @@ mod content;
 mod file;
 mod key_function;
 mod lease;
+mod open;
 mod overlap;
 mod previous_revision;
 mod reachability;
 mod read_ahead;
 mod report;
 mod revalidate;
+#[cfg(feature = "js")]
+mod takeover;
 mod version;
 mod writer;
 
@@ -38,9 +41,13 @@ use content::{Location, Writes};
 use file::CachedFile;
 use js_sys::Uint8Array;
 pub(crate) use key_function::KeyFunction;
+#[cfg(feature = "js")]
+pub(crate) use open::open;
 pub(crate) use report::Report;
 use std::ops::Range;
 use std::rc::Rc;
+#[cfg(feature = "js")]
+pub(crate) use takeover::Event;
 
 /// A file at a URL with a cache.
 #[derive(Debug, Clone)]

@@ -66,7 +66,8 @@ impl CacheWriter {
         count
     }
 
-    fn flush(&mut self) {
+    /// Writes the current piece.
+    pub(super) fn flush(&mut self) {
         let (Some(piece), Some(version)) = (self.piece.take(), &self.version) else { return };
         let Piece { buffer, start, byte_length, .. } = piece;
         let (file, lease) = (Rc::clone(&self.file), self.lease.clone());

@@ -61,7 +61,15 @@ impl<S: Source> ModelFile<S> {
         let outcome = loop {
             let outcome = parse(&self.window.borrow());
             match outcome {
-                Ok(found) => break Ok(found),
+                Ok(found) => {
+                    #[cfg(npm)]
+                    if let Some(code) = crate::deferred::expected()
+                        && let Err(error) = self.provide(Stop::Deferred(code)).await
+                    {
+                        break Err(error);
+                    }
+                    break Ok(found);
+                }
                 Err(stop) => {
                     if let Err(error) = self.provide(stop).await {
                         break Err(error);

@@ -1,6 +1,7 @@
 //! Requests ranges of a file, which may be compressed or signed as a whole.
 
 use super::ModelFile;
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::MediaType;
 use crate::loader::transfer::remote::{Proof, Remote};
@@ -61,6 +62,9 @@ impl<S: Source> ModelFile<S> {
         let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
         let range = blocks.as_ref().map_or(range.clone(), |blocks| blocks.around(&range));
         let (answer, proof, seen) = self.request_one_version(range).await?;
+        if seen.is_some() || blocks.is_some() {
+            self.source.host().load_code(Code::Cache).await?; // BLAKE3, with which blocks are compared
+        }
         let RangeResponse { start, end, file_length, is_whole_file, is_page, body, .. } = answer;
         self.media_type.set(if is_page { MediaType::Page } else { MediaType::Other });
         let known_length = file_length.or(self.length());

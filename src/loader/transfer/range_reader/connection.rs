@@ -2,6 +2,7 @@
 //! proves that, or overlaps the last bytes.
 
 use super::RangeReader;
+use crate::deferred::Code;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HEAD_BYTES;
 use crate::loader::transfer::SCRATCH_BYTES;
@@ -80,6 +81,7 @@ impl<S: Source> RangeReader<S> {
     /// overlaps the last of those bytes.
     pub(super) async fn connect(&mut self) -> Result<Remote<S::Body>> {
         if let Some(signed) = self.file.signed.as_ref().filter(|_| !self.is_check) {
+            self.file.source.host().load_code(Code::Cache).await?; // BLAKE3, with which blocks are compared later
             let check = signed.check(async |take| {
                 let mut reader = RangeReader::for_check(Rc::clone(&self.file), u64::MAX);
                 while let Some(chunk) = reader.chunk(SCRATCH_BYTES).await? {

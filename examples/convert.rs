@@ -4,7 +4,7 @@
 use std::env;
 use std::error::Error;
 use weightstream::blocking::Model;
-use weightstream::format::apr;
+use weightstream::format;
 use weightstream::write::{Compression, ConvertOptions, convert};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(input), Some(output)) = (arguments.next(), arguments.next()) else {
         return Err("usage: convert <input> <output.apr>".into());
     };
-    let options = ConvertOptions::new().format(&apr::FORMAT).compression(Compression::Auto).keep_existing(true);
+    let options =
+        ConvertOptions::new().format(format::named("apr")?).compression(Compression::Auto).keep_existing(true);
     let converted = convert(&Model::open(input)?, output, &options)?;
     for warning in &converted.warnings {
         eprintln!("warning: {warning}");

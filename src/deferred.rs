@@ -65,9 +65,9 @@ mod state {
         HAS_BLAKE3.set(true);
     }
 
-    /// The code that digests need which were read, but which is not loaded yet.
+    /// The code that digests need which were read since the last call, but which is not loaded yet.
     pub(crate) fn expected() -> Option<Code> {
-        (HAS_BLAKE3.get() && !is_loaded(Code::Cache)).then_some(Code::Cache)
+        (HAS_BLAKE3.take() && !is_loaded(Code::Cache)).then_some(Code::Cache)
     }
 
     /// Whether the code of a part can be called. It can unless [`set_loaded`] said otherwise: a module need not be

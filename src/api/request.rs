@@ -67,20 +67,8 @@ impl LoadRequest {
     }
 }
 
-impl From<&str> for LoadRequest {
-    fn from(name: &str) -> Self {
-        LoadRequest::new(name)
-    }
-}
-
-impl From<&String> for LoadRequest {
-    fn from(name: &String) -> Self {
-        LoadRequest::new(name)
-    }
-}
-
-impl From<String> for LoadRequest {
-    fn from(name: String) -> Self {
+impl<N: Into<String>> From<N> for LoadRequest {
+    fn from(name: N) -> Self {
         LoadRequest::new(name)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::deferred::{self, Code};
 use crate::error::{Error, ErrorKind, Result};
+use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::{Function, Promise, Reflect};
 use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
@@ -30,15 +31,13 @@ pub(crate) async fn load(code: Code) -> Result<()> {
     load_alone(code).await
 }
 
-/// Loads the code for the digests that were read.
+/// Loads the code for the digests that the caller has just read.
 ///
 /// # Errors
 /// Those of [`load`].
-pub(crate) async fn load_expected() -> Result<()> {
-    match deferred::expected() {
-        Some(code) => load(code).await,
-        None => Ok(()),
-    }
+pub(crate) fn load_expected() -> LocalBoxFuture<'static, Result<()>> {
+    let code = deferred::expected(); // now: later, it would be that of somebody else
+    async move { if let Some(code) = code { load(code).await } else { Ok(()) } }.boxed_local()
 }
 
 async fn load_alone(code: Code) -> Result<()> {

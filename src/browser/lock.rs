@@ -21,12 +21,6 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// A lock that JavaScript has, and a call of `release` releases.
-    #[cfg(feature = "js")]
-    pub(crate) fn held(release: Function) -> Self {
-        Lock { release }
-    }
-
     /// Waits for the lock of this name.
     ///
     /// # Errors

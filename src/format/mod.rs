@@ -39,34 +39,49 @@ pub(crate) mod warned;
 pub(crate) use foreign::{HEAD_BYTES, MediaType, check_headerless};
 
 #[cfg(feature = "aero")]
+#[doc(hidden)]
 pub mod aero;
 #[cfg(feature = "apr")]
+#[doc(hidden)]
 pub mod apr;
 #[cfg(feature = "burnpack")]
+#[doc(hidden)]
 pub mod burnpack;
 #[cfg(feature = "embd")]
+#[doc(hidden)]
 pub mod embd;
 #[cfg(feature = "gguf")]
+#[doc(hidden)]
 pub mod gguf;
 #[cfg(feature = "hdf5")]
+#[doc(hidden)]
 pub mod hdf5;
 #[cfg(feature = "mlc")]
+#[doc(hidden)]
 pub mod mlc;
 #[cfg(feature = "npy")]
+#[doc(hidden)]
 pub mod npy;
 #[cfg(feature = "npz")]
+#[doc(hidden)]
 pub mod npz;
 #[cfg(feature = "onnx")]
+#[doc(hidden)]
 pub mod onnx;
 #[cfg(feature = "pytorch")]
+#[doc(hidden)]
 pub mod pytorch;
 #[cfg(feature = "safetensors")]
+#[doc(hidden)]
 pub mod safetensors;
 #[cfg(feature = "tfjs")]
+#[doc(hidden)]
 pub mod tfjs;
 #[cfg(feature = "tflite")]
+#[doc(hidden)]
 pub mod tflite;
 #[cfg(feature = "ztensor")]
+#[doc(hidden)]
 pub mod ztensor;
 
 #[doc(hidden)]
@@ -135,6 +150,24 @@ pub(crate) const SNIFF_BYTES: u64 = 16;
 /// ```
 pub fn formats() -> &'static [Format] {
     FORMATS
+}
+
+/// The format with this name, such as the one to convert to.
+///
+/// ```
+/// # #[cfg(feature = "apr")]
+/// assert_eq!(weightstream::format::named("apr")?.extensions, [".apr"]);
+/// # Ok::<_, weightstream::Error>(())
+/// ```
+///
+/// # Errors
+/// `INVALID_ARGUMENT` if this build reads no such format.
+pub fn named(name: &str) -> Result<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+        let error = Error::new(ErrorKind::InvalidArgument, format!("weightstream reads no format named `{name}`"));
+        error.advise(format!("It must be one of {}.", names.join(", ")))
+    })
 }
 
 /// How the files of the formats are named.

@@ -120,12 +120,13 @@ impl JsFile {
 /// Opens a file, as [`JsFile::open`] describes it.
 async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let settings = options::read_file(&source, &options)?;
+    let code_of_digests = deferred::load_expected();
     let close_signal = CloseSignal::default();
     let (requests, content_type) = (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
     let cache = Rc::new(Report::default());
     let mut named_by = None;
     let opening = async {
-        deferred::load_expected().await?;
+        code_of_digests.await?;
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
         named_by = source.cache_url().map(|url| (settings.key_function.clone(), url));
         if let Some(choice) = settings.cache {

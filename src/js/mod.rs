@@ -91,6 +91,7 @@ impl JsLoader {
                 cancel::run_until_stopped(options::signal(&options), &close_signal, loading).await?;
             }
             let settings = options::read(&source, &options)?;
+            let code_of_digests = deferred::load_expected();
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
             let cache = Rc::new(Report::default());
             let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
@@ -98,12 +99,12 @@ impl JsLoader {
                 client: settings.client,
                 cache: settings.cache,
                 key_function: settings.key_function,
-                release_lock: settings.release_lock,
+                release_lock: Cell::new(settings.release_lock),
                 report: Rc::clone(&cache),
             });
             let (own, pool) = (Rc::clone(&sources), pool(workers.as_ref()));
             let opening = async move {
-                deferred::load_expected().await?;
+                code_of_digests.await?;
                 let loader = Loader::open(own.open(&source).await?, settings.loader).await?;
                 Ok(match pool {
                     Some(pool) => loader.with_pool(pool),

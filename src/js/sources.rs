@@ -6,6 +6,7 @@ use crate::source::cached::{KeyFunction, Report};
 use crate::source::fetch::Client;
 use crate::source::web::WebSource;
 use js_sys::Function;
+use std::cell::Cell;
 use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
@@ -14,8 +15,8 @@ pub(super) struct Sources {
     pub(super) client: Rc<Client>,
     pub(super) cache: Option<CacheOption>,
     pub(super) key_function: KeyFunction,
-    /// Set if nothing is cached. Releases the lock of the download.
-    pub(super) release_lock: Option<Function>,
+    /// Set until the source of the model is opened, if nothing is cached. Releases the lock of the download.
+    pub(super) release_lock: Cell<Option<Function>>,
     pub(super) report: Rc<Report>,
 }
 
@@ -27,8 +28,8 @@ impl Sources {
             Some(choice) => {
                 let (choice, key_function) = (choice.clone(), self.key_function.clone());
                 let report = Rc::clone(&self.report);
-                match &self.release_lock {
-                    Some(release) => source.with_empty_cache(choice, key_function, report, release).await,
+                match self.release_lock.take() {
+                    Some(release) => source.with_empty_cache(choice, key_function, report, &release).await,
                     None => source.with_cache(choice, key_function, report).await,
                 }
             }

@@ -886,8 +886,9 @@ export interface LoaderStats {
   readonly bytesFromCache: number;
   /**
    * Why bytes are not cached, or not in the preferred place: the quota, a server that sends neither ETag nor
-   * Last-Modified, a private window, a worker that cannot start. `undefined` if there is no error, with
-   * `cache: "none"`, and for a model that is not loaded from a URL.
+   * Last-Modified, a private window, a worker that cannot start. `undefined` if there is no error yet, with
+   * `cache: "none"`, and for a model that is not loaded from a URL. On the first visit, the cache may start after the
+   * first tensors were loaded.
    */
   readonly cacheError: string | undefined;
   /**

@@ -14,7 +14,7 @@ use crate::cache::client::Client;
 use crate::cache::pending;
 use crate::digest::Digest;
 use crate::error::Result;
-use futures::future::{FutureExt, LocalBoxFuture};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use js_sys::{Function, Uint8Array};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -25,6 +25,9 @@ use wasm_bindgen_futures::spawn_local;
 
 /// Maximum total length of the copies: what a fast connection delivers until the cache is open. Further reads wait.
 const MAX_COPIED_BYTES: u64 = 8 << 20;
+
+/// How long they wait, which must be less than the time without data after which a connection counts as broken.
+const MAX_WAIT_MS: u64 = 1_000;
 
 /// The cache is opened when the second read begins, because the first one is that of the model's head. A model that is
 /// complete in its head has no other read.
@@ -39,6 +42,8 @@ pub(super) struct LateCache {
     report: Rc<Report>,
     has_read: Cell<bool>,
     copied_bytes: Cell<u64>,
+    /// Whether the cache took too long to open.
+    is_slow: Cell<bool>,
 }
 
 /// A file at a URL, which [`LateCache`] will cache.
@@ -70,20 +75,31 @@ impl LateCache {
             return None;
         }
         report.set_caching(true);
-        let (files, client, has_read, copied_bytes) = Default::default();
-        let cache = Rc::new(LateCache { files, client, report: Rc::clone(report), has_read, copied_bytes });
+        let (files, client, has_read, copied_bytes, is_slow) = Default::default();
+        let cache = LateCache { files, client, report: Rc::clone(report), has_read, copied_bytes, is_slow };
+        let cache = Rc::new(cache);
         pending::begin(store(Rc::clone(&cache), opening).boxed_local());
         spawn_local(async {
             pause(START_DELAY_MS).await;
-            pending::stored().await;
+            pending::start();
         });
         let first = LateSource::new(source.clone(), cache);
         *first.0.release.borrow_mut() = Some(release.clone());
         Some(first)
     }
 
-    fn is_full(&self) -> bool {
-        self.copied_bytes.get() >= MAX_COPIED_BYTES
+    /// Waits for the cache if there are as many copies as may be. If it takes long, goes on without copies: the next
+    /// visit then downloads what they lack.
+    #[inline(never)]
+    fn wait_if_full(&self) -> LocalBoxFuture<'_, ()> {
+        let wait = async {
+            if self.copied_bytes.get() >= MAX_COPIED_BYTES && !self.is_slow.get() {
+                let stored = pending::stored();
+                let waited = future::select(stored, pause(MAX_WAIT_MS).boxed_local()).await;
+                self.is_slow.set(matches!(waited, Either::Right(_)));
+            }
+        };
+        wait.boxed_local()
     }
 }
 
@@ -125,8 +141,10 @@ impl LateFile {
         CachedSource::new(source, Rc::clone(client), KeyFunction::default(), report).ok() // it has no function to fail
     }
 
-    fn miss(&self, event: Event) {
-        self.missed.borrow_mut().push_back(event);
+    fn miss(&self, event: impl FnOnce() -> Event) {
+        if self.cached.get().is_none() {
+            self.missed.borrow_mut().push_back(event());
+        }
     }
 }
 
@@ -161,12 +179,12 @@ impl LateSource {
 
     /// Implements [`CacheHints::confirm`](super::CacheHints::confirm) until the cache is open.
     pub(super) fn confirm(&self, range: Range<u64>, digest: &Digest) {
-        self.0.miss(Event::Confirmed { range, digest: *digest });
+        self.0.miss(|| Event::Confirmed { range, digest: *digest });
     }
 
     /// Implements [`CacheHints::reject`](super::CacheHints::reject) until the cache is open.
     pub(super) fn reject(&self) {
-        self.0.miss(Event::Rejected);
+        self.0.miss(|| Event::Rejected);
     }
 
     /// Implements [`Source::read`](super::Source::read).
@@ -176,10 +194,7 @@ impl LateSource {
     pub(super) async fn read(&self, range: Range<u64>) -> Result<RangeResponse<LateBody>> {
         let file = &self.0;
         if file.cache.has_read.replace(true) && file.cached.get().is_none() {
-            spawn_local(pending::stored());
-        }
-        if file.cache.is_full() {
-            pending::stored().await;
+            pending::start();
         }
         if let Some(cached) = self.cached() {
             return Ok(cached.read(range).boxed_local().await?.map(|body| LateBody::Cached(Box::new(body))));
@@ -237,9 +252,7 @@ impl LateBody {
 impl Early {
     /// Reads the next bytes. Also returns the body that goes on, if the cache is open now.
     async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<(u64, Option<CachedBody>)> {
-        if self.file.cache.is_full() {
-            pending::stored().await;
-        }
+        self.file.cache.wait_if_full().await;
         let Some(stream) = &mut self.stream else { return Ok((0, None)) };
         let count = stream.read(into, at.clone()).await?;
         if count == 0 {
@@ -263,7 +276,10 @@ impl Early {
 
     fn copy(&self, start: u64, bytes: Uint8Array, count: u64) {
         let copied = &self.file.cache.copied_bytes;
+        if self.file.cache.is_slow.get() && copied.get() >= MAX_COPIED_BYTES {
+            return;
+        }
         copied.set(copied.get() + count);
-        self.file.miss(Event::Received { response: Rc::clone(&self.response), start, bytes });
+        self.file.miss(|| Event::Received { response: Rc::clone(&self.response), start, bytes });
     }
 }

@@ -200,14 +200,10 @@ impl Source for WebSource {
     type Body = WebBody;
 
     fn name(&self) -> &str {
-        match &self.0 {
-            Origin::Fetch(source) => source.name(),
-            #[cfg(feature = "web-workers")]
-            Origin::Cached(source) => source.source().name(),
-            #[cfg(feature = "js")]
-            Origin::Late(source) => source.source().name(),
-            Origin::Blob(source) => source.name(),
-            Origin::Bytes(_) => "the byte source",
+        match (self.0.fetched(), &self.0) {
+            (Some(source), _) => source.name(),
+            (None, Origin::Blob(source)) => source.name(),
+            (None, _) => "the byte source",
         }
     }
 
@@ -238,26 +234,18 @@ impl Source for WebSource {
 
 impl ModelSource for WebSource {
     fn file_name(&self) -> Option<String> {
-        match &self.0 {
-            Origin::Fetch(source) => source.file_name(),
-            #[cfg(feature = "web-workers")]
-            Origin::Cached(source) => source.source().file_name(),
-            #[cfg(feature = "js")]
-            Origin::Late(source) => source.source().file_name(),
-            Origin::Blob(source) => source.file_name(),
-            Origin::Bytes(_) => None,
+        match (self.0.fetched(), &self.0) {
+            (Some(source), _) => source.file_name(),
+            (None, Origin::Blob(source)) => source.file_name(),
+            (None, _) => None,
         }
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        match &self.0 {
-            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part(path)?))),
-            #[cfg(feature = "web-workers")]
-            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part(path)?)?))),
-            #[cfg(feature = "js")]
-            Origin::Late(source) => Ok(WebSource(Origin::Late(source.with(source.source().part(path)?)))),
-            Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part(path)?))),
-            Origin::Bytes(_) => {
+        match (self.0.fetched(), &self.0) {
+            (Some(source), _) => self.0.with(source.part(path)?).map(WebSource),
+            (None, Origin::Blob(source)) => Ok(WebSource(Origin::Blob(source.part(path)?))),
+            (None, _) => {
                 let what = format!("the model's file \"{path}\" is missing, because a byte source is a single file");
                 let error = Error::new(ErrorKind::Unsupported, what);
                 Err(error.advise("Pass a URL or all files of the model instead."))
@@ -266,25 +254,40 @@ impl ModelSource for WebSource {
     }
 
     fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
-        match &self.0 {
-            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part_at_url(url)))),
-            #[cfg(feature = "web-workers")]
-            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part_at_url(url))?))),
-            #[cfg(feature = "js")]
-            Origin::Late(source) => Ok(WebSource(Origin::Late(source.with(source.source().part_at_url(url))))),
-            Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part_at_url(url, path)?))),
-            Origin::Bytes(_) => self.part(path),
+        match (self.0.fetched(), &self.0) {
+            (Some(source), _) => self.0.with(source.part_at_url(url)).map(WebSource),
+            (None, Origin::Blob(source)) => Ok(WebSource(Origin::Blob(source.part_at_url(url, path)?))),
+            (None, _) => self.part(path),
         }
     }
 
     fn stated_digest(&self) -> Option<Digest> {
-        match &self.0 {
-            Origin::Fetch(source) => source.stated_digest(),
+        self.0.fetched()?.stated_digest()
+    }
+}
+
+impl Origin {
+    /// The source of bytes from a URL.
+    fn fetched(&self) -> Option<&FetchSource> {
+        match self {
+            Origin::Fetch(source) => Some(source),
             #[cfg(feature = "web-workers")]
-            Origin::Cached(source) => source.source().stated_digest(),
+            Origin::Cached(source) => Some(source.source()),
             #[cfg(feature = "js")]
-            Origin::Late(source) => source.source().stated_digest(),
-            _ => None,
+            Origin::Late(source) => Some(source.source()),
+            Origin::Blob(_) | Origin::Bytes(_) => None,
+        }
+    }
+
+    /// Another URL, with the same cache.
+    #[inline(never)]
+    fn with(&self, source: FetchSource) -> Result<Self> {
+        match self {
+            #[cfg(feature = "web-workers")]
+            Origin::Cached(cached) => cached.with(source).map(Origin::Cached),
+            #[cfg(feature = "js")]
+            Origin::Late(late) => Ok(Origin::Late(late.with(source))),
+            _ => Ok(Origin::Fetch(source)),
         }
     }
 }

@@ -27,7 +27,17 @@ async function frame(answer) {
   const until = async (count) => {
     while (requests.length < count) await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  const remove = () => element.remove();
+  const workers = [];
+  page.Worker = class extends page.Worker {
+    constructor(...given) {
+      super(...given);
+      workers.push(this);
+    }
+  };
+  const remove = () => {
+    workers.forEach((worker) => worker.terminate()); // WebKitGTK may keep them, and what they have open, for long
+    element.remove();
+  };
   return { page, StreamingLoader, clearCache, listCached, requests, release, releaseCache, until, remove };
 }
 

@@ -153,7 +153,7 @@ pub const PARTS: [Part; 9] = [
 const FORMATS: usize = 1;
 
 /// Code below these paths that is called before the part is loaded.
-const MAIN_PATHS: [&str; 16] = [
+const MAIN_PATHS: [&str; 17] = [
     "weightstream::format::foreign::check_headerless",
     "weightstream::format::foreign::is_text",
     "weightstream::format::foreign::unrecognised",
@@ -166,6 +166,7 @@ const MAIN_PATHS: [&str; 16] = [
     "weightstream::cache::key::name_in",
     "weightstream::cache::key::partition",
     "weightstream::cache::key::without_fragment",
+    "weightstream::cache::option::CacheOption::is_of_caller",
     "weightstream::cache::option::CacheOption::with_observer",
     "weightstream::cache::pending::",
     "weightstream::cache::user_cache::UserCache::new",

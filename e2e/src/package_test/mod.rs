@@ -35,13 +35,13 @@ use xtask::{command, links, npm, package, sources};
 
 /// The size budget of what every page loads: the main part of the module and the scripts of the main entry point, each
 /// compressed with brotli. Raise it in the commit that needs it, and give the reason there.
-const MAX_FIRST_BYTES: usize = 300 << 10;
+const MAX_FIRST_BYTES: usize = 301 << 10;
 
 /// The number of these files.
 const MAX_FIRST_FILES: usize = 3;
 
 /// The size budget of the whole module, uncompressed.
-const MAX_RAW_BYTES: usize = 2232 << 10; // last raised for what a cache takes over that opens late
+const MAX_RAW_BYTES: usize = 2240 << 10; // last raised for what a cache takes over that opens late
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 

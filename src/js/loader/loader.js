@@ -5,7 +5,7 @@ import { checkAborted, untilAborted } from "./abort.js";
 import { CloseListeners, WHEN_CLOSED } from "./closing.js";
 import { MAKE, closedLoader, fail } from "./error.js";
 import { messageOf } from "../module/guard.js";
-import { EarlyHead, withCacheToCome, withEarlyCache } from "../source/head.js";
+import { EarlyHead, withEarlyCache } from "../source/head.js";
 import { TensorIterator } from "./iterator.js";
 import { addFiles, addItems, addTensors } from "./list.js";
 import { holding } from "../module/location.js";
@@ -78,7 +78,7 @@ export class StreamingLoader {
       const preparing = prepared(source, checked).then(async (ready) => {
         if (inWorker) return ready;
         if (checked.signature !== undefined) return withEarlyCache(ready); // whole files are requested first
-        return head.request(source, await withCacheToCome(ready));
+        return head.request(source, await head.withCacheToCome(ready));
       });
       const [unsigned] = await Promise.all([preparing, init()]);
       checkAborted(signal);
@@ -89,6 +89,9 @@ export class StreamingLoader {
     };
     try {
       return await untilAborted(signal, opening, (loader) => loader.close());
+    } catch (error) {
+      head.fail();
+      throw error;
     } finally {
       head.end();
     }

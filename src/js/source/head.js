@@ -24,11 +24,40 @@ const LOCK_MS = 10_000;
 /** Addresses on the usual hub, and URLs of its files. */
 const HUB = /^(hf:|https:\/\/huggingface\.co\/)/i;
 
+/** Whether the storage was found to have a cache, or has one since a model was opened. */
+let mayBeCached = false;
+
 /** A request for the head, which the module's own request then uses. Until then, `end` aborts it. */
 export class EarlyHead {
+  /** Releases the lock of the download, which the module does otherwise. */
+  #releaseLock = () => {};
+  #hasFailed = false;
   #controller = new AbortController();
   /** @type {Promise<Response> | undefined} */
   #response;
+
+  /**
+   * Prepares for the cache while the module is loaded. If nothing is cached, says so to the module, which then opens
+   * the cache after it has requested the model.
+   *
+   * @param {Ready} ready
+   * @returns {Promise<Ready>}
+   */
+  async withCacheToCome(ready) {
+    const { source, options } = ready;
+    const { cache, cacheKey, headers, credentials } = options;
+    if (typeof source !== "string" || cache === "none" || mayBeCached || !(await isUncached(cache))) {
+      return withEarlyCache(ready);
+    }
+    const releaseLock = await answered(lockOf(source)).catch(() => undefined);
+    mayBeCached = true;
+    if (releaseLock) this.#releaseLock = releaseLock;
+    if (this.#hasFailed) releaseLock?.();
+    // Names of the caller, and those of private files, need the code of the cache.
+    if (!releaseLock || cacheKey || headers?.length || credentials === "include") withEarlyCache(ready);
+    else if (HUB.test(source)) loadEarly(EXTRAS);
+    return { source, options: { ...options, releaseLock } };
+  }
 
   /**
    * Sends the request if the module is not ready yet and the model is not cached. Returns the source and the options
@@ -69,35 +98,17 @@ export class EarlyHead {
     return response;
   }
 
+  /** Releases what the module did not take over, because the model cannot be opened. */
+  fail() {
+    this.#hasFailed = true;
+    this.#releaseLock();
+  }
+
   /** Aborts the request if the module did not use it. */
   end() {
     if (this.#response) this.#controller.abort();
     this.#response = undefined;
   }
-}
-
-/** Whether the storage was found to have a cache, or has one since a model was opened. */
-let mayBeCached = false;
-
-/**
- * Prepares for the cache while the module is loaded. If nothing is cached, says so to the module, which then opens the
- * cache after it has requested the model.
- *
- * @param {Ready} ready
- * @returns {Promise<Ready>}
- */
-export async function withCacheToCome(ready) {
-  const { source, options } = ready;
-  const { cache, cacheKey, headers, credentials } = options;
-  if (typeof source !== "string" || cache === "none" || mayBeCached || !(await isUncached(cache))) {
-    return withEarlyCache(ready);
-  }
-  const releaseLock = await lockOf(source);
-  mayBeCached = true;
-  // Names of the caller, and those of private files, need the code of the cache.
-  if (!releaseLock || cacheKey || headers?.length || credentials === "include") withEarlyCache(ready);
-  else if (HUB.test(source)) loadEarly(EXTRAS);
-  return { source, options: { ...options, releaseLock } };
 }
 
 /**
@@ -148,8 +159,8 @@ const lockOf = (url) => new Promise((resolve) => {
 });
 
 async function hasFolder() {
-  const root = await navigator.storage?.getDirectory?.().catch(() => undefined); // there is none in some windows
-  if (!root) return false;
+  if (!navigator.storage?.getDirectory) return false;
+  const root = await navigator.storage.getDirectory();
   const opening = root.getDirectoryHandle(CACHE).then(() => true);
   return opening.catch((error) => {
     if (error.name === "NotFoundError") return false;

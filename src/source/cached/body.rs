@@ -115,16 +115,15 @@ impl CachedBody {
 
     /// Goes on with a response to a request for `range`, of which the bytes before `position` were read already.
     #[cfg(feature = "js")]
-    pub(super) async fn resume(
+    pub(super) fn resume(
         file: Rc<CachedFile>,
         range: &Range<u64>,
         response: &RangeResponse<()>,
         stream: StreamBody,
         position: u64,
+        writer: CacheWriter,
     ) -> Self {
-        let (version, mut writer) = (file.version_of(response), CacheWriter::new(Rc::clone(&file)));
-        writer.version.clone_from(&version);
-        writer.lease = file.try_lease().await.unwrap_or_default();
+        let version = writer.version.clone();
         let end = response.end.unwrap_or(if response.is_whole_file { u64::MAX } else { range.end });
         let segment = Segment::Network(Transfer { body: stream, until: end });
         let read_ahead = ReadAhead::new(Rc::clone(&file));

@@ -240,11 +240,20 @@ impl CachedFile {
         if let Some(lease) = own() {
             return Ok(Some(lease));
         }
-        let lock = Lock::try_now(&format!("weightstream load {}", self.key)).await?;
-        let lease = lock.map(Lease::new);
-        if let Some(lease) = &lease {
-            *self.lease.borrow_mut() = Rc::downgrade(lease);
-        }
+        let lock = Lock::try_now(&self.lock_name()).await?;
+        let lease = lock.map(|lock| self.hold(lock));
         Ok(lease.or_else(own)) // another connection of this page may have acquired it meanwhile
+    }
+
+    /// The name of the lock that the page has which downloads the file.
+    pub(super) fn lock_name(&self) -> String {
+        format!("weightstream load {}", self.key)
+    }
+
+    /// The lease of this page, which has the lock.
+    pub(super) fn hold(&self, lock: Lock) -> Rc<Lease> {
+        let lease = Lease::new(lock);
+        *self.lease.borrow_mut() = Rc::downgrade(&lease);
+        lease
     }
 }

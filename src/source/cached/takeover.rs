@@ -10,14 +10,20 @@ use crate::digest::Digest;
 use crate::source::RangeResponse;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
+use futures::future::{self, Either, FutureExt};
 use js_sys::{Function, Uint8Array};
 use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
+use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 
 /// How long this page has the lease of the file while the bodies that are being read go on, before it may pass to
 /// another page.
 const RESUME_MS: u64 = 500;
+
+/// How long to wait for a lock that this page has just released.
+const LOCK_WAIT_MS: u64 = 1_000;
 
 /// What happened before the cache was open.
 #[derive(Debug)]
@@ -33,10 +39,10 @@ pub(crate) enum Event {
 impl CachedSource {
     /// Caches what was read before, until `next` returns nothing more. `release` releases the lock of the download.
     pub(crate) async fn take_over(&self, release: Option<Function>, next: &mut dyn FnMut() -> Option<Event>) {
-        let lease = release.map(|release| Lease::new(Lock::held(release)));
-        if let Some(lease) = &lease {
-            *self.file.lease.borrow_mut() = Rc::downgrade(lease);
-        }
+        let lease = match release {
+            Some(release) => self.lease_after(&release).await,
+            None => None,
+        };
         // Each response has a writer, so that those of several connections fill whole pieces.
         let mut writers: Vec<(Rc<RangeResponse<()>>, CacheWriter)> = Vec::new();
         while let Some(event) = next() {
@@ -63,6 +69,17 @@ impl CachedSource {
         });
     }
 
+    /// The lease of the file, after JavaScript has released its lock of the download. That lock may have another name,
+    /// and ends after some time.
+    async fn lease_after(&self, release: &Function) -> Option<Rc<Lease>> {
+        release.call0(&JsValue::UNDEFINED).ok()?; // it does not throw
+        let name = self.file.lock_name();
+        match future::select(pin!(Lock::wait(&name)), pause(LOCK_WAIT_MS).boxed_local()).await {
+            Either::Left((lock, _)) => lock.ok().map(|lock| self.file.hold(lock)),
+            Either::Right(_) => None, // another page was faster
+        }
+    }
+
     async fn writer_of(&self, response: &RangeResponse<()>) -> CacheWriter {
         *self.file.is_open.lock().await = true; // it is not looked up: nothing was cached
         let version = self.file.version_of(response);
@@ -82,7 +99,8 @@ impl CachedSource {
         position: u64,
         (into, at, count): (&JsBuffer, u64, u64),
     ) -> CachedBody {
-        let mut body = CachedBody::resume(Rc::clone(&self.file), range, response, stream, position - count).await;
+        let writer = self.writer_of(response).await;
+        let mut body = CachedBody::resume(Rc::clone(&self.file), range, response, stream, position - count, writer);
         body.keep(into, at, count).await;
         body
     }

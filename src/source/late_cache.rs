@@ -62,9 +62,9 @@ struct LateFile {
 }
 
 impl LateCache {
-    /// Begins to read the file of `source`, whose lock `release` releases. `opening` opens the cache, and returns `None`
-    /// if there is none. `None` if the cache must be open first: another loader of this page has come before, or the
-    /// requests have credentials.
+    /// Begins to read the file of `source`, whose lock `release` releases. `opening` opens the cache, and returns
+    /// `None` if there is none. `None` if the cache must be open first: another loader of this page has come before, or
+    /// the requests have credentials.
     pub(super) fn begin(
         source: &FetchSource,
         opening: LocalBoxFuture<'static, Option<Rc<Client>>>,

@@ -44,9 +44,21 @@ async function frame(answer) {
 // Deletes the storage of the cache itself, as before the first visit. No page may use it.
 async function emptyStorage() {
   const root = await navigator.storage?.getDirectory().catch(() => undefined); // WebKitGTK has none here
-  for await (const name of root?.keys() ?? []) await root.removeEntry(name, { recursive: true });
+  for await (const name of root?.keys() ?? []) await untilReleased(() => root.removeEntry(name, { recursive: true }));
   for (const { name } of await indexedDB.databases()) {
     await new Promise((resolve) => (indexedDB.deleteDatabase(name).onsuccess = resolve));
+  }
+}
+
+// Repeats a call while workers that were terminated still have files open.
+async function untilReleased(call) {
+  for (let attempts = 0; ; attempts++) {
+    try {
+      return await call();
+    } catch (error) {
+      if (error.name !== "NoModificationAllowedError" || attempts === 100) throw error;
+      await pause(50);
+    }
   }
 }
 

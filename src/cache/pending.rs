@@ -16,7 +16,7 @@ struct Storing {
     task: Cell<Option<Task>>,
     /// Resolves when the task has ended.
     stored: Promise,
-    resolve: Cell<Function>,
+    resolve: Cell<Option<Function>>,
 }
 
 thread_local! {
@@ -25,8 +25,8 @@ thread_local! {
 
 /// Sets the task after which the cache has everything. There is at most one in a page: see [`may_begin`].
 pub(crate) fn begin(task: Task) {
-    let resolve = Cell::default();
-    let stored = Promise::new(&mut |resolve_promise, _| resolve.set(resolve_promise));
+    let resolve = Cell::new(None);
+    let stored = Promise::new(&mut |resolve_promise, _| resolve.set(Some(resolve_promise)));
     STORING.set(Some(Rc::new(Storing { task: Cell::new(Some(task)), stored, resolve })));
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn start() {
     if let Some(task) = storing.task.take() {
         spawn_local(async move {
             task.await;
-            storing.resolve.take().call0(&JsValue::UNDEFINED).ok(); // it does not throw
+            storing.resolve.take().map(|resolve| resolve.call0(&JsValue::UNDEFINED)); // it does not throw
         });
     }
 }

@@ -261,25 +261,26 @@ impl Early {
         into.check_attached()?; // the caller may have detached its memory
         let start = self.position;
         self.position += count;
-        let Some(cached) = self.file.cached.get() else {
-            let bytes = into.bytes.slice(at.start as u32, (at.start + count) as u32);
-            self.copy(start, bytes, count);
-            return Ok((count, None));
-        };
-        let Some((cached, stream)) = cached.as_ref().zip(self.stream.take_if(|_| cached.is_some())) else {
-            return Ok((count, None));
-        };
-        let received = (&*into, at.start, count);
-        let resumed = cached.resumed(&self.range, &self.response, stream, self.position, received).boxed_local();
-        Ok((count, Some(resumed.await)))
+        match self.file.cached.get() {
+            None => self.copy(start, &into.bytes.subarray(at.start as u32, (at.start + count) as u32)),
+            Some(None) => {} // there is no cache
+            Some(Some(cached)) => {
+                let Some(stream) = self.stream.take() else { return Ok((count, None)) };
+                let received = (&*into, at.start, count);
+                let resumed = cached.resumed(&self.range, &self.response, stream, self.position, received);
+                return Ok((count, Some(resumed.boxed_local().await)));
+            }
+        }
+        Ok((count, None))
     }
 
-    fn copy(&self, start: u64, bytes: Uint8Array, count: u64) {
-        let copied = &self.file.cache.copied_bytes;
-        if self.file.cache.is_slow.get() && copied.get() >= MAX_COPIED_BYTES {
-            return;
+    fn copy(&self, start: u64, bytes: &Uint8Array) {
+        let LateCache { copied_bytes: copied, is_slow, .. } = &*self.file.cache;
+        // What several connections were reading when the copies became too many is copied, too: they wait after it.
+        if !is_slow.get() || copied.get() < MAX_COPIED_BYTES {
+            copied.set(copied.get() + u64::from(bytes.length()));
+            let (response, bytes) = (Rc::clone(&self.response), bytes.slice(0, bytes.length()));
+            self.file.miss(|| Event::Received { response, start, bytes });
         }
-        copied.set(copied.get() + count);
-        self.file.miss(|| Event::Received { response: Rc::clone(&self.response), start, bytes });
     }
 }

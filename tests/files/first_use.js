@@ -45,7 +45,7 @@ async function frame(answer) {
 // end there, probably because a page that was removed keeps its database open, which then is not deleted.
 const canEmptyStorage = globalThis.navigator?.storage?.getDirectory !== undefined;
 
-// Deletes the storage of the cache itself, as before the first visit. No page may use it.
+// Deletes the storage of the cache itself, as before the first visit, while no page uses it.
 async function emptyStorage() {
   if (!canEmptyStorage) return;
   const root = await navigator.storage.getDirectory();
@@ -75,6 +75,13 @@ async function createStorage() {
   (await StreamingLoader.open(URL_OF_MODEL)).close();
   await clearCache();
   remove();
+}
+
+// The lengths of all tensors, by name.
+async function lengthsOf(loader) {
+  const lengths = {};
+  for await (const { name, data } of loader.tensors()) lengths[name] = data.byteLength;
+  return lengths;
 }
 
 const pause = (delayMs) => new Promise((resolve) => setTimeout(resolve, delayMs));
@@ -258,10 +265,8 @@ export async function aCacheThatOpensLateMissesNothing() {
     const { StreamingLoader, listCached, release, releaseCache, remove } = await frame(large);
     release();
     const loader = await StreamingLoader.open(URL_OF_MODEL, { workers: 0, concurrency });
-    const loaded = {};
     setTimeout(releaseCache, 300);
-    for await (const { name, data } of loader.tensors()) loaded[name] = data.byteLength;
-    failures.same("the tensors", loaded, lengths);
+    failures.same("the tensors", await lengthsOf(loader), lengths);
     loader.close();
     await listCached();
     remove();
@@ -275,9 +280,7 @@ async function readsFromTheCache(failures, answer, lengths) {
   const { StreamingLoader, requests, release, releaseCache, remove } = await frame(answer);
   [release, releaseCache].forEach((now) => now());
   const loader = await StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
-  const loaded = {};
-  for await (const { name, data } of loader.tensors()) loaded[name] = data.byteLength;
-  failures.same("the tensors from the cache", loaded, lengths);
+  failures.same("the tensors from the cache", await lengthsOf(loader), lengths);
   failures.same("the requests", requests.map(({ range }) => range), ["bytes=0-0"]);
   loader.close();
   remove();
@@ -319,8 +322,7 @@ export async function twoPagesDownloadAModelOnce() {
   const loads = pages.map(async ({ StreamingLoader, release, releaseCache }) => {
     [release, releaseCache].forEach((now) => now());
     const loader = await StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
-    const loaded = {};
-    for await (const { name, data } of loader.tensors()) loaded[name] = data.byteLength;
+    const loaded = await lengthsOf(loader);
     const { bytesReceived } = loader.stats;
     loader.close();
     return { loaded, bytesReceived };

@@ -111,7 +111,19 @@ fn with_each_browser(project: &Project, check: impl Fn(Engine, &Browser) -> Resu
     })
 }
 
+/// A page with a Content-Security-Policy forbids it. It is easily called by accident: `Default` of `js_sys::Function`.
+fn evaluates_no_text(package: &Path) -> Result<()> {
+    for file in fs::read_dir(package)? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "js") {
+            ensure!(!fs::read_to_string(&path)?.contains("new Function("), "{} evaluates a text", path.display());
+        }
+    }
+    Ok(())
+}
+
 fn stays_within_size_budget(package: &Path) -> Result<()> {
+    evaluates_no_text(package)?;
     let raw = package::measure(package)?.raw;
     ensure!(raw <= MAX_RAW_BYTES, "{} has {raw} bytes, {MAX_RAW_BYTES} are allowed", package::MODULE);
     let mut first = scripts_of(package, "weightstream.js")?;

@@ -8,8 +8,7 @@ pub enum Code {
     /// The formats whose parsers are `deferred`, the layouts APR1, APRN and the wrapper of APR1, and what only these
     /// have: Zstandard, page digests and sparse tensors.
     Formats,
-    /// The persistent cache: its client, its worker and cached sources. Also BLAKE3, which names cached files, and with
-    /// which few models are digested.
+    /// The persistent cache: its client, its worker and cached sources.
     Cache,
     /// What few pages need before their first tensor: files of any format, pieces of tensors and of views, rows of
     /// tensors with streams, repositories on a hub, signed models, and the choice of a model among several files.
@@ -26,12 +25,16 @@ pub enum Code {
     Containers,
     /// Quantized tensors of several components, and adapters.
     Quantization,
+    /// BLAKE3, with which few models are digested.
+    Blake3,
+    /// Lists, finds and deletes cached files.
+    CachedFiles,
 }
 
 impl Code {
     /// All parts, in the order of their numbers.
     #[cfg(npm)]
-    pub(crate) const ALL: [Code; 9] = [
+    pub(crate) const ALL: [Code; 11] = [
         Code::Formats,
         Code::Cache,
         Code::Extras,
@@ -41,12 +44,18 @@ impl Code {
         Code::Databases,
         Code::Containers,
         Code::Quantization,
+        Code::Blake3,
+        Code::CachedFiles,
     ];
 
     /// The part that this one calls, which is loaded before it.
     #[cfg(npm)]
     pub(crate) fn base(self) -> Option<Code> {
-        matches!(self, Code::Containers | Code::Quantization).then_some(Code::Formats)
+        match self {
+            Code::Containers | Code::Quantization => Some(Code::Formats),
+            Code::CachedFiles => Some(Code::Cache),
+            _ => None,
+        }
     }
 }
 
@@ -67,7 +76,7 @@ mod state {
 
     /// The code that digests need which were read since the last call, but which is not loaded yet.
     pub(crate) fn expected() -> Option<Code> {
-        (HAS_BLAKE3.take() && !is_loaded(Code::Cache)).then_some(Code::Cache)
+        (HAS_BLAKE3.take() && !is_loaded(Code::Blake3)).then_some(Code::Blake3)
     }
 
     /// Whether the code of a part can be called. It can unless [`set_loaded`] said otherwise: a module need not be

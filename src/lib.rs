@@ -132,7 +132,7 @@
 //! | base | `algorithm`, `digest`, `digest_state`, `dtype`, `error`, `progress`, `on_progress` | vocabulary |
 //! | | `buffer`, `host` | the memory of tensors; the clock and timers of the platform |
 //! | | `deferred` | which parts of the npm package's module are loaded |
-//! | | `setters`, `similar_names`, `sorting` | language: methods of options; suggestions; sorting with less code |
+//! | | `setters`, `similar_names`, `small_map`, `sorting` | language: methods of options; suggestions; less code |
 //!
 //! The core does no I/O and has no clock. A parser reads its `window::Window` as if the whole file were in memory, and
 //! stops where bytes are missing until the engine has fetched them.
@@ -193,6 +193,7 @@ mod retry;
 mod setters;
 pub mod signature;
 mod similar_names;
+mod small_map;
 mod sorting;
 pub mod source;
 #[cfg(any(remote, test))]

@@ -7,7 +7,7 @@
 //! | bytes | field of a record |
 //! | --- | --- |
 //! | 4 | CRC-32 of the following fields |
-//! | 32 | content ID: BLAKE3 of the algorithm and digest |
+//! | 32 | content ID: SHA-256 of the algorithm and digest |
 //! | 32 + 8 | name and generation of the log |
 //! | 8 + 8 | offset in the cached file, and length |
 

@@ -19,7 +19,9 @@
 use super::PIECE_BYTES;
 use super::extents::Piece;
 use crate::codec::crc32::checksum;
+use crate::digest::Digest;
 use crate::identity::Identity;
+use sha2::{Digest as _, Sha256};
 
 /// Length of the description without its text.
 pub(super) const HEAD_BYTES: usize = 36;
@@ -135,8 +137,8 @@ pub(super) fn read_identity(text: &str) -> Identity {
 
 /// The file name of a log: a hash, because URLs contain characters that file names must not.
 pub(super) fn name_of(url: &str) -> String {
-    let hash = blake3::hash(url.as_bytes());
-    hash.to_hex().get(..32).unwrap_or_default().to_owned()
+    let hash = Digest::Sha256(Sha256::digest(url).into());
+    hash.to_string().get(..32).unwrap_or_default().to_owned()
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

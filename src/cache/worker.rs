@@ -2,7 +2,6 @@
 
 use super::UserCache;
 use super::backend::CacheBackend;
-use super::content_index::ContentId;
 use super::kv_cache::KvCache;
 use super::message::{CacheReply, Request};
 use super::opfs::{Directory, storage_error};
@@ -14,6 +13,7 @@ use crate::browser::message::Message;
 use crate::browser::timer::pause;
 #[cfg(feature = "js")]
 use crate::deferred::Code;
+use crate::digest::from_hex;
 use crate::error::{Error, ErrorKind, Result};
 use futures::StreamExt;
 use futures::channel::mpsc;
@@ -169,13 +169,13 @@ async fn serve(store: &mut dyn CacheBackend, request: Request, scratch: &mut Vec
             CacheReply::Written { buffer }
         }
         Request::Note { content, url, version, start, byte_length } => {
-            if let Some(content) = parse_content(&content) {
+            if let Some(content) = from_hex(&content) {
                 store.note(&content, &url, &version, start..start.saturating_add(byte_length)).await?;
             }
             CacheReply::Done
         }
         Request::Locate { contents } => {
-            let contents: Vec<_> = contents.iter().map(|content| parse_content(content)).collect();
+            let contents: Vec<_> = contents.iter().map(|content| from_hex(content)).collect();
             CacheReply::Locations(store.locate(&contents).await?)
         }
         Request::Delete { url, version } => {
@@ -188,10 +188,6 @@ async fn serve(store: &mut dyn CacheBackend, request: Request, scratch: &mut Vec
             CacheReply::Done
         }
     })
-}
-
-fn parse_content(text: &str) -> Option<ContentId> {
-    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
 }
 
 fn post(answer: Message<CacheReply>) {

@@ -23,32 +23,32 @@ pub fn set(object: JsValue) {
 /// credentials is listed once for each of them.
 #[wasm_bindgen(js_name = cacheList)]
 pub fn list() -> Promise {
-    deferred_promise(Code::Cache, Stop::default(), cached_files::list)
+    deferred_promise(Code::CachedFiles, Stop::default(), cached_files::list)
 }
 
 /// Resolves to an array of `ModelFiles`: which cached files lead to which others, by their names in the cache.
 #[wasm_bindgen(js_name = cacheModels)]
 pub fn models() -> Promise {
-    deferred_promise(Code::Cache, Stop::default(), cached_models::list)
+    deferred_promise(Code::CachedFiles, Stop::default(), cached_models::list)
 }
 
 /// Resolves to the names under which the file at an absolute URL may be cached. `name` is what the caller passed, which
 /// may be a name in the list.
 #[wasm_bindgen(js_name = cacheNames)]
 pub fn names(url: String, name: String) -> Promise {
-    deferred_promise(Code::Cache, Stop::default(), move || cached_files::names(url, name))
+    deferred_promise(Code::CachedFiles, Stop::default(), move || cached_files::names(url, name))
 }
 
 /// Deletes the files with these names, for all credentials that they were read with.
 #[wasm_bindgen(js_name = cacheDelete)]
 pub fn delete(names: Vec<String>) -> Promise {
-    deferred_promise(Code::Cache, Stop::default(), move || cached_files::delete(names))
+    deferred_promise(Code::CachedFiles, Stop::default(), move || cached_files::delete(names))
 }
 
 /// Deletes all cached files.
 #[wasm_bindgen(js_name = cacheClear)]
 pub fn clear() -> Promise {
-    deferred_promise(Code::Cache, Stop::default(), cached_files::clear)
+    deferred_promise(Code::CachedFiles, Stop::default(), cached_files::clear)
 }
 
 /// Resolves to an array with the length of the file of each URL, or `undefined` unless all its bytes are cached. If
@@ -57,5 +57,5 @@ pub fn clear() -> Promise {
 /// The lengths in the list include the overhead of the storage, so a file that lacks less than that counts as complete.
 #[wasm_bindgen(js_name = cacheFind)]
 pub fn find(urls: Array, options: JsValue, forgets: bool) -> Promise {
-    deferred_promise(Code::Cache, Stop::default(), move || cached_files::find(urls, options, forgets))
+    deferred_promise(Code::CachedFiles, Stop::default(), move || cached_files::find(urls, options, forgets))
 }

@@ -6,10 +6,10 @@ use crate::browser::message::Message;
 use crate::browser::timer::now_ms;
 use crate::browser::worker as script;
 use crate::pipeline::{Received, TaskError};
+use crate::small_map::SmallMap;
 use crate::source::js_buffer::JsBuffer;
 use js_sys::{Reflect, Uint8Array};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 use wasm_bindgen::prelude::*;
@@ -27,7 +27,7 @@ pub(super) struct Worker {
     worker: script::Worker,
     is_ready: Cell<bool>,
     is_terminated: Cell<bool>,
-    tasks: RefCell<HashMap<u32, Rc<TaskState>>>,
+    tasks: RefCell<SmallMap<u32, Rc<TaskState>>>,
     next_number: Cell<u32>,
     /// Bytes that were sent to the worker and that it has not processed yet.
     queued_bytes: Cell<u64>,
@@ -67,7 +67,7 @@ impl Worker {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.is_ready() && self.tasks.borrow().is_empty()
+        self.is_ready() && self.task_count() == 0
     }
 
     pub(super) fn task_count(&self) -> usize {
@@ -91,7 +91,7 @@ impl Worker {
     pub(super) fn begin(&self, request: Request, bytes: u64) -> (u32, Rc<TaskState>) {
         let number = self.next_number.replace(self.next_number.get().wrapping_add(1).max(1));
         let state = Rc::new(TaskState::default());
-        self.tasks.borrow_mut().insert(number, Rc::clone(&state));
+        self.tasks.borrow_mut().add(number, Rc::clone(&state));
         self.post(number, request, bytes);
         (number, state)
     }
@@ -113,7 +113,7 @@ impl Worker {
 
     /// Cancels a task whose outcome is no longer needed.
     pub(super) fn cancel(&self, number: u32) {
-        if self.tasks.borrow().contains_key(&number) {
+        if self.tasks.borrow().get(&number).is_some() {
             self.post(number, Request::Drop, 0);
             self.end(number, Err(TaskError::WorkerLost));
         }
@@ -123,8 +123,10 @@ impl Worker {
     pub(super) fn terminate(&self) {
         self.is_terminated.set(true);
         script::end(&self.worker);
-        let numbers: Vec<_> = self.tasks.borrow().keys().copied().collect();
-        numbers.into_iter().for_each(|number| self.end(number, Err(TaskError::WorkerLost)));
+        let next = || self.tasks.borrow().first_key().copied();
+        while let Some(number) = next() {
+            self.end(number, Err(TaskError::WorkerLost));
+        }
     }
 
     fn end(&self, number: u32, outcome: Result<Received<JsBuffer>, TaskError>) {

@@ -3,7 +3,7 @@
 use weightstream::format::{Format, formats};
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 9] = [
+pub const PARTS: [Part; 11] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -43,13 +43,9 @@ pub const PARTS: [Part; 9] = [
         paths: &[
             "weightstream::cache::",
             "weightstream::cache::indexed::Database::exists",
-            "weightstream::js::cached_files::",
-            "weightstream::js::cached_models::",
             "weightstream::source::cached::",
             "weightstream::source::late_cache::LateFile::cached_in",
             "weightstream::source::late_cache::stored_in",
-            // Names cached files, and few models are digested with it.
-            "blake3::",
         ],
         base: None,
     },
@@ -147,10 +143,17 @@ pub const PARTS: [Part; 9] = [
         ],
         base: Some(FORMATS),
     },
+    Part { file: "weightstream_blake3.wasm", paths: &["blake3::"], base: None },
+    Part {
+        file: "weightstream_cached.wasm",
+        paths: &["weightstream::js::cached_files::", "weightstream::js::cached_models::"],
+        base: Some(CACHE),
+    },
 ];
 
-/// The number of the first part.
+/// The numbers of parts that others call.
 const FORMATS: usize = 1;
+const CACHE: usize = 2;
 
 /// Code below these paths that is called before the part is loaded.
 const MAIN_PATHS: [&str; 17] = [

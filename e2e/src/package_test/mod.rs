@@ -31,14 +31,17 @@ use crate::timed::timed;
 use crate::webdriver::Browser;
 use xtask::model;
 use xtask::project::Project;
-use xtask::{command, links, npm, package, sources};
+use xtask::{bundle, command, links, npm, package, sources};
 
 /// The size budget of what every page loads: the main part of the module and the scripts of the main entry point, each
 /// compressed with brotli. Raise it in the commit that needs it, and give the reason there.
-const MAX_FIRST_BYTES: usize = 301 << 10;
+const MAX_FIRST_BYTES: usize = 300 << 10;
 
 /// The number of these files.
 const MAX_FIRST_FILES: usize = 3;
+
+/// The same with the files of the default cache.
+const MAX_CACHED_BYTES: usize = 370 << 10;
 
 /// The size budget of the whole module, uncompressed.
 const MAX_RAW_BYTES: usize = 2240 << 10; // last raised for what a cache takes over that opens late
@@ -130,13 +133,21 @@ fn stays_within_size_budget(package: &Path) -> Result<()> {
     first.push(package::MAIN.to_owned());
     let mut bytes = 0;
     for name in &first {
-        let length = package::brotli(&fs::read(package.join(name))?)?.len();
-        println!("brotli: {name} {:.1} KiB", length as f64 / 1024.0);
-        bytes += length;
+        bytes += brotli_length(package, name)?;
     }
     ensure!(first.len() <= MAX_FIRST_FILES, "a page first loads {first:?}, {MAX_FIRST_FILES} files are allowed");
     ensure!(bytes <= MAX_FIRST_BYTES, "a page first loads {bytes} bytes in brotli, {MAX_FIRST_BYTES} are allowed");
+    for name in ["weightstream_cache.wasm", bundle::WORKER] {
+        bytes += brotli_length(package, name)?;
+    }
+    ensure!(bytes <= MAX_CACHED_BYTES, "with a cache, a page loads {bytes} bytes, {MAX_CACHED_BYTES} are allowed");
     Ok(())
+}
+
+fn brotli_length(package: &Path, name: &str) -> Result<usize> {
+    let length = package::brotli(&fs::read(package.join(name))?)?.len();
+    println!("brotli: {name} {:.1} KiB", length as f64 / 1024.0);
+    Ok(length)
 }
 
 /// Which functions call functions of other parts of the module, or have their addresses. Each must be called only after

@@ -11,6 +11,7 @@ use super::sample::Sample;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
+    first: Load,
     cold: Load,
     warm: Load,
     cached_bytes: u64,
@@ -49,13 +50,14 @@ pub(super) fn check(report: Value, sample: &Sample, lacks: Lacks) -> Result<()> 
 }
 
 fn check_loads(report: &Report, sample: &Sample, lacks: Lacks) -> Result<()> {
-    let Report { cold, warm, workers, in_worker, .. } = report;
-    for (name, load) in [("cold", cold), ("warm", warm), ("workers", workers), ("in a worker", in_worker)] {
+    let Report { first, cold, warm, workers, in_worker, .. } = report;
+    let loads = [("first", first), ("cold", cold), ("warm", warm), ("workers", workers), ("in a worker", in_worker)];
+    for (name, load) in loads {
         ensure!(load.tensors == sample.tensors, "{name}: the tensors differ");
         ensure!(Some(&load.whole) == sample.tensors.get(super::sample::MATRIX), "{name}: a single tensor differs");
         ensure!(load.rows == sample.rows, "{name}: rows differ");
     }
-    for (name, load) in [("cold", cold), ("warm", warm), ("in a worker", in_worker)] {
+    for (name, load) in [("first", first), ("cold", cold), ("warm", warm), ("in a worker", in_worker)] {
         ensure!(says(&load.cache_error, lacks.cache), "{name}: the error of the cache is {:?}", load.cache_error);
     }
     for (name, load) in [("workers", workers), ("in a worker", in_worker)] {
@@ -70,6 +72,12 @@ fn check_loads(report: &Report, sample: &Sample, lacks: Lacks) -> Result<()> {
         ensure!(report.cached_bytes > cold.bytes_received / 2, "only {} bytes are cached", report.cached_bytes);
     }
     Ok(())
+}
+
+/// Whether the page received all bytes of the sample when it first loaded it: nothing was cached before.
+pub(super) fn was_first_visit(report: &Value, sample: &Sample) -> bool {
+    let received = report.pointer("/first/bytesReceived").and_then(Value::as_u64);
+    received.is_some_and(|received| received >= sample.byte_length)
 }
 
 /// Whether an error contains the text, or there is none if no text is wanted.

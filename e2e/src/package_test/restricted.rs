@@ -47,26 +47,28 @@ const fn without_workers(advice: &'static str) -> Lacks {
 }
 
 pub(super) fn load_where_not_all_is_allowed(project: &Project, app: &Path, sample: &Sample) -> Result<()> {
-    let server = Server::new().mount("/", app).bind("127.0.0.1:0")?.spawn();
-    let isolated = Server::new().mount("/", app).isolated(true).bind("127.0.0.1:0")?.spawn();
     with_each_browser(project, |engine, browser| {
-        let load = |page: &str, is_sandboxed: bool| -> Result<Value> {
+        // Each page is in an origin of its own, which has stored nothing.
+        let load = |page: &str, is_sandboxed: bool, is_isolated: bool| -> Result<Value> {
+            let server = Server::new().mount("/", app).isolated(is_isolated).bind("127.0.0.1:0")?.spawn();
+            browser.open(&format!("{}/app/frames.html", server.url()))?;
             let (model, matrix) = (json!(sample.url()), json!(sample::MATRIX));
             browser.evaluate(&format!("checkIn({page:?}, {is_sandboxed}, {model}, {matrix})"))
         };
-        let check = |page: &str, is_sandboxed: bool, lacks: Lacks| {
-            let checked = load(page, is_sandboxed).and_then(|found| report::check(found, sample, lacks));
+        let check = |page: &str, loaded: Result<Value>, lacks: Lacks| {
+            let checked = loaded.and_then(|found| {
+                ensure!(report::was_first_visit(&found, sample), "the page had a cache: {found}");
+                report::check(found, sample, lacks)
+            });
             failures::keep(checked, browser, engine, page)
         };
-        browser.open(&format!("{}/app/frames.html", server.url()))?;
-        LOADING.iter().try_for_each(|(page, lacks)| check(page, false, *lacks))?;
-        SANDBOXED.iter().try_for_each(|(page, lacks)| check(page, true, *lacks))?;
+        LOADING.iter().try_for_each(|(page, lacks)| check(page, load(page, false, false), *lacks))?;
+        SANDBOXED.iter().try_for_each(|(page, lacks)| check(page, load(page, true, false), *lacks))?;
         for (page, wanted) in FAILING {
-            let checked = load(page, false).and_then(|found| fails(page, wanted, &found));
+            let checked = load(page, false, false).and_then(|found| fails(page, wanted, &found));
             failures::keep(checked, browser, engine, page)?;
         }
-        browser.open(&format!("{}/app/frames.html", isolated.url()))?;
-        check("none", false, EVERYTHING).context("isolated from other origins")?;
+        check("none", load("none", false, true), EVERYTHING).context("isolated from other origins")?;
         println!("{engine}: {} restricted pages load the sample or report why not", LOADING.len() + FAILING.len() + 3);
         Ok(())
     })

@@ -34,6 +34,8 @@ pub(super) struct Sample {
     _folder: TempDir,
     /// Serves the folder.
     server: Running,
+    /// The number of bytes of all tensors.
+    pub(super) byte_length: u64,
     /// The SHA-256 of each tensor.
     pub(super) tensors: BTreeMap<String, String>,
     /// The SHA-256 of the rows 10 to 20 of [`MATRIX`].
@@ -66,12 +68,13 @@ pub(super) fn write() -> Result<Sample> {
         header.insert(name.to_owned(), json!({ "dtype": dtype, "shape": shape, "data_offsets": range }));
         data.extend(bytes);
     }
+    let byte_length = data.len() as u64;
     let header = serde_json::to_vec(&header)?;
     let source = folder.path().join("sample.safetensors");
     fs::write(&source, [&(header.len() as u64).to_le_bytes(), header.as_slice(), data.as_slice()].concat())?;
     convert(&source, &folder.path().join(FILE))?;
     let server = Server::new().mount("/models", folder.path()).bind("127.0.0.1:0")?.spawn();
-    Ok(Sample { _folder: folder, server, tensors, rows })
+    Ok(Sample { _folder: folder, server, byte_length, tensors, rows })
 }
 
 fn convert(source: &Path, out: &Path) -> Result<()> {

@@ -3,6 +3,7 @@
 use crate::cache::PIECE_BYTES;
 use crate::cache::content_index::ContentId;
 use crate::cache::extents::Piece;
+use crate::digest::Digest;
 
 /// The prefix of all keys.
 pub(super) const PREFIX: &str = "weightstream.";
@@ -18,7 +19,7 @@ pub(super) fn used_key(name: &str) -> String {
 }
 
 pub(super) fn content_key(content: &ContentId) -> String {
-    format!("{CONTENT}{}", blake3::Hash::from_bytes(*content).to_hex())
+    format!("{CONTENT}{}", Digest::Sha256(*content))
 }
 
 pub(super) fn piece_key(name: &str, generation: u64, piece: &Piece) -> String {

@@ -15,12 +15,13 @@ use crate::browser::timer::pause;
 use crate::browser::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
+use crate::small_map::SmallMap;
 use futures::channel::{mpsc, oneshot};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use futures::lock::Mutex;
 use js_sys::{ArrayBuffer, Function, Promise, Reflect};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -45,7 +46,7 @@ pub(crate) struct Client {
     status: Mutex<Option<Status>>,
     /// Why the worker could not be started.
     start_error: RefCell<Option<Error>>,
-    waiting: RefCell<HashMap<u32, oneshot::Sender<CacheReply>>>,
+    waiting: RefCell<SmallMap<u32, oneshot::Sender<CacheReply>>>,
     next_id: Cell<u32>,
     /// Why the cache is no longer used.
     failure: RefCell<Option<Error>>,
@@ -222,7 +223,7 @@ impl Client {
         let number = self.next_id.replace(self.next_id.get().wrapping_add(1));
         let message = Message { number, body: request };
         let (sender, receiver) = oneshot::channel();
-        self.waiting.borrow_mut().insert(number, sender);
+        self.waiting.borrow_mut().add(number, sender);
         let is_posted = match &*self.port.borrow() {
             Port::Worker(worker) => {
                 let (message, transferred) = message.encode();

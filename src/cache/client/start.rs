@@ -196,7 +196,7 @@ impl Client {
 
     pub(super) fn fail(&self, error: Error) {
         self.failure.borrow_mut().get_or_insert(error);
-        self.waiting.borrow_mut().clear();
+        self.waiting.take();
         self.write_waiters.borrow_mut().clear();
         if let Port::Worker(worker) = &*self.port.borrow() {
             page_worker::end(worker);

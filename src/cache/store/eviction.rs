@@ -36,7 +36,7 @@ impl Store {
             candidates.iter().enumerate().min_by_key(|(_, (used_ms, _))| *used_ms).map(|(at, _)| at)
         {
             let (_, name) = candidates.swap_remove(oldest);
-            self.open.remove(&name);
+            self.open.retain(|open| open.name != name);
             if let Some(lock) = Lock::try_now(&lock_name(&name)).await.map_err(storage_error)? {
                 self.directory.remove(&name).await?;
                 drop(lock);

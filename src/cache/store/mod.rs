@@ -19,7 +19,6 @@ use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use futures::future::{self, Either, FutureExt};
 use js_sys::{ArrayBuffer, Date, Math, Uint8Array};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::pin;
 use wasm_bindgen::prelude::*;
@@ -38,7 +37,8 @@ const CALL_INTERVAL_MS: u64 = 100;
 pub(super) struct Store {
     directory: Directory,
     is_in_memory: bool,
-    open: HashMap<String, Open>,
+    /// The open logs, the least recently used one first.
+    open: Vec<Open>,
     contents: Option<OpenContentIndex>,
     channel: BroadcastChannel,
     /// Number of bytes that may be written before the next query of the storage estimate.
@@ -48,11 +48,11 @@ pub(super) struct Store {
 }
 
 struct Open {
+    name: String,
     // Closed before the lock is released: fields are dropped in this order.
     log: Log<SyncFile>,
     _lock: Lock,
     version: Option<String>,
-    used_ms: f64,
     is_dirty: bool,
 }
 
@@ -68,7 +68,7 @@ impl Store {
         Ok(Store {
             directory,
             is_in_memory,
-            open: HashMap::new(),
+            open: Vec::new(),
             contents: None,
             channel,
             available_bytes: 0,
@@ -196,7 +196,7 @@ impl CacheBackend for Store {
         if name == CONTENTS {
             self.contents = None;
         }
-        self.open.remove(name);
+        self.open.retain(|open| open.name != name);
     }
 
     fn is_open(&self) -> bool {
@@ -204,7 +204,7 @@ impl CacheBackend for Store {
     }
 
     fn close_all(&mut self) {
-        for open in self.open.values_mut().filter(|open| open.is_dirty) {
+        for open in self.open.iter_mut().filter(|open| open.is_dirty) {
             open.log.flush().ok(); // the next reader detects missing bytes
         }
         self.open.clear();
@@ -241,29 +241,18 @@ impl Store {
     }
 
     async fn open(&mut self, name: &str, if_missing: IfMissing) -> Result<Option<&mut Open>> {
-        if !self.open.contains_key(name) {
+        let open = if let Some(at) = self.open.iter().position(|open| open.name == name) {
+            self.open.remove(at)
+        } else {
             let lock = self.lock(name).await?;
             let Some(file) = self.directory.file(name, if_missing).await? else { return Ok(None) };
             let log = Log::open(file)?;
             let version = log.description().map(|description| write_identity(&description.identity));
-            if self.open.len() >= MAX_OPEN
-                && let Some(oldest) = self.oldest_open()
-            {
-                self.open.remove(&oldest);
-            }
-            let open = Open { log, _lock: lock, version, used_ms: 0.0, is_dirty: false };
-            self.open.insert(name.to_owned(), open);
-        }
-        let mut open = self.open.get_mut(name);
-        if let Some(open) = &mut open {
-            open.used_ms = Date::now();
-        }
-        Ok(open)
-    }
-
-    fn oldest_open(&self) -> Option<String> {
-        let oldest = self.open.iter().min_by(|(_, one), (_, other)| one.used_ms.total_cmp(&other.used_ms))?;
-        Some(oldest.0.clone())
+            self.open.drain(..self.open.len().saturating_sub(MAX_OPEN - 1));
+            Open { name: name.to_owned(), log, _lock: lock, version, is_dirty: false }
+        };
+        self.open.push(open);
+        Ok(self.open.last_mut())
     }
 
     /// Waits until no worker has the log open, and locks it.

@@ -121,7 +121,7 @@ impl<'w> Toc<'w> {
             nonzero_reserved += u64::from(chunk.reserved != 0);
             chunks.push(chunk);
         }
-        deferred::check(Code::Cache)?; // BLAKE3, with which chunks are compared while they are parsed
+        deferred::check(Code::Blake3)?; // with which chunks are compared while they are parsed
         Ok(Toc { uuid: header.uuid, entries, control_end, chunks, nonzero_reserved })
     }
 

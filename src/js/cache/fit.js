@@ -7,7 +7,7 @@ import { settle } from "../module/module.js";
 import { openOptions } from "../options/options.js";
 import { isResponse } from "../source/once.js";
 import { absolute, textOf } from "../source/url.js";
-import { fitOf } from "./storage.js";
+import { fitOf } from "./space.js";
 
 /** @import * as Api from "../weightstream.js" */
 

@@ -4,14 +4,13 @@ import { Loader } from "../module/glue.js";
 import { checkAborted, untilAborted } from "./abort.js";
 import { CloseListeners, WHEN_CLOSED } from "./closing.js";
 import { MAKE, closedLoader, fail } from "./error.js";
-import { messageOf } from "../module/guard.js";
 import { EarlyHead, withEarlyCache } from "../source/head.js";
 import { TensorIterator } from "./iterator.js";
 import { addFiles, addItems, addTensors } from "./list.js";
+import { laterScript } from "../module/later.js";
 import { holding } from "../module/location.js";
 import { callModule, crash, dispose, init, instance, settle } from "../module/module.js";
 import * as options from "../options/options.js";
-import { offlineAdvice } from "../module/policy.js";
 import { numbered } from "./progress.js";
 import { prepared, withSignature } from "../source/source.js";
 import { cachePersisted, warnUncached } from "../cache/storage.js";
@@ -26,6 +25,9 @@ import { modelBlob } from "./view.js";
 
 export const NAMES_IN_CACHE = Symbol("namesInCache");
 export const IS_CACHING = Symbol("isCaching");
+
+/** Tensors in pieces, for the options `device` and `onChunk`. */
+export const piecesScript = laterScript("weightstream.pieces.js", () => import("./pieces.js"));
 
 /** @implements {Api.StreamingLoader} */
 export class StreamingLoader {
@@ -144,7 +146,7 @@ export class StreamingLoader {
         return withMethods(await this.#usableLoader.loadTensor(checkedName, { ...checked, as }));
       }
       const { rows, signal } = checked;
-      const loading = loadPieces();
+      const loading = piecesScript.load();
       loading.catch(() => {}); // reported below
       const reader = await this.#usableLoader.readTensors([checkedName], rows, false, true, as, signal);
       try {
@@ -196,7 +198,7 @@ export class StreamingLoader {
    */
   #gpuTensors(names, isInOrder, signal, target) {
     const opening = this.#usableLoader.readTensors(names, undefined, isInOrder, false, target.as, signal);
-    const loading = loadPieces();
+    const loading = piecesScript.load();
     for (const promise of [opening, loading]) promise.catch(() => {}); // `next` rejects
     return {
       next: async () => /** @type {any} */ ((await loading).nextOnGpu(await opening, target)),
@@ -291,27 +293,5 @@ export class StreamingLoader {
 
   [dispose]() {
     this.close();
-  }
-}
-
-/** @type {typeof import("./pieces.js") | undefined} */
-let pieces;
-
-/**
- * Sets the script for tensors in pieces, where it cannot be loaded later.
- *
- * @param {typeof import("./pieces.js")} given
- */
-export function providePieces(given) {
-  pieces = given;
-}
-
-async function loadPieces() {
-  try {
-    return (pieces ??= await import("./pieces.js"));
-  } catch (cause) {
-    const message = `weightstream.pieces.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}Serve all files ` +
-      "of the package. Service workers must import weightstream/service-worker.";
-    throw fail({ code: "UNSUPPORTED", message, cause });
   }
 }

@@ -2,14 +2,14 @@
 // The package as one script, without other files: for bundlers that emit neither the WebAssembly module nor the worker,
 // and for scripts that are not modules.
 import { moduleGzip, workerScript } from "./weightstream.inlined.js";
-import { providePieces } from "../loader/loader.js";
+import { piecesScript } from "../loader/loader.js";
 import * as pieces from "../loader/pieces.js";
 import { setParts } from "./location.js";
 import { startWorker } from "./policy.js";
 
 export * from "../weightstream.js";
 
-providePieces(pieces);
+piecesScript.provide(pieces);
 
 setParts({ module: unpackedModule, worker: startInlineWorker });
 

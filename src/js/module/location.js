@@ -150,6 +150,8 @@ export function deferredSources() {
     String(unmoved("weightstream_databases.wasm") ?? new URL("weightstream_databases.wasm", import.meta.url)),
     String(unmoved("weightstream_containers.wasm") ?? new URL("weightstream_containers.wasm", import.meta.url)),
     String(unmoved("weightstream_quantization.wasm") ?? new URL("weightstream_quantization.wasm", import.meta.url)),
+    String(unmoved("weightstream_blake3.wasm") ?? new URL("weightstream_blake3.wasm", import.meta.url)),
+    String(unmoved("weightstream_cached.wasm") ?? new URL("weightstream_cached.wasm", import.meta.url)),
   ];
 }
 

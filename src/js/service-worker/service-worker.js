@@ -3,14 +3,14 @@
 import { cachedBytes, init } from "../weightstream.js";
 import { untilAborted } from "../loader/abort.js";
 import { fail, invalid } from "../loader/error.js";
-import { providePieces } from "../loader/loader.js";
+import { piecesScript } from "../loader/loader.js";
 import * as pieces from "../loader/pieces.js";
 import * as options from "../options/options.js";
 import { rangeOf, within } from "../request/request.js";
 import { requestPolicy } from "../request/request_policy.js";
 import { Refusal, ServedFiles } from "./served.js";
 import * as signatures from "../signature/signature.js";
-import { provideSignatures } from "../source/source.js";
+import { signatureScript } from "../source/source.js";
 import { byteStream, closing } from "../file/stream.js";
 import { urlOf } from "../source/url.js";
 
@@ -27,8 +27,8 @@ import { urlOf } from "../source/url.js";
  */
 
 // import() is not allowed in service workers
-providePieces(pieces);
-provideSignatures(signatures);
+piecesScript.provide(pieces);
+signatureScript.provide(signatures);
 
 const checked = options.options({
   ...options.FILES,

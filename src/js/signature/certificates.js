@@ -1,6 +1,6 @@
 // @ts-check
 // `weightstream/certificates`: for service workers, which cannot load the script that verifies certificates later.
 import * as chain from "./chain.js";
-import { provideCertificates } from "./signature.js";
+import { certificatesScript } from "./signature.js";
 
-provideCertificates(chain);
+certificatesScript.provide(chain);

@@ -5,7 +5,7 @@
 import { check } from "../options/check.js";
 import { LoadError, fail, invalid } from "../loader/error.js";
 import { openFile } from "../file/file.js";
-import { messageOf } from "../module/guard.js";
+import { laterScript } from "../module/later.js";
 import { onDemand } from "../module/on_demand.js";
 import { options, string } from "../options/options.js";
 import { requestPolicy } from "../request/request_policy.js";
@@ -31,17 +31,12 @@ export const moduleSource = { gzip: moduleGzip };
 
 const run = onDemand(moduleSource, start, "verifies signatures");
 
-/** @type {typeof import("./chain.js") | undefined} */
-let certificates;
-
-/**
- * Sets the script that verifies certificates, where it cannot be loaded later.
- *
- * @param {typeof import("./chain.js")} given
- */
-export function provideCertificates(given) {
-  certificates = given;
-}
+/** Verifies certificates. */
+export const certificatesScript = laterScript(
+  "weightstream.chain.js",
+  () => import("./chain.js"),
+  'must import "weightstream/certificates"',
+);
 
 /**
  * Checks the option `signature`.
@@ -125,7 +120,7 @@ const filesOf = (statement) =>
 async function certifiedKey(bundle, roots) {
   const certificates = Array.from({ length: bundle.countCertificates() }, (_, at) => bundle.certificate(at));
   const chain = certificates.filter((certificate) => certificate !== undefined);
-  const key = await (await loadCertificates()).signerKey(chain, roots);
+  const key = await (await certificatesScript.load()).signerKey(chain, roots);
   const imported = await importedKey(key).catch(() => undefined);
   if (imported) return imported;
   const what = "the key of the signer's certificate is not for ECDSA on one of the curves P-256, P-384 and P-521";
@@ -139,16 +134,6 @@ async function certifiedKey(bundle, roots) {
 function refused({ code, what, advice, isOfTrust }, trust) {
   const other = OTHER["key" in trust ? "publicKey" : "certificateChain"];
   return fail({ code, message: `${what}. ${isOfTrust ? other : advice}` });
-}
-
-async function loadCertificates() {
-  try {
-    return (certificates ??= await import("./chain.js"));
-  } catch (cause) {
-    const message = `weightstream.chain.js cannot be loaded: ${messageOf(cause)}. Serve all files of the ` +
-      'package. In a service worker, add `import "weightstream/certificates"` to its script.';
-    throw fail({ code: "UNSUPPORTED", message, cause });
-  }
 }
 
 /**

@@ -4,9 +4,9 @@
 import { getter, invalidValue, shown, tryGet } from "../options/check.js";
 import { fail, invalid } from "../loader/error.js";
 import { messageOf } from "../module/guard.js";
+import { laterScript } from "../module/later.js";
 import { checkOwnCache, ownFolderOf, ownOptions } from "../module/location.js";
 import { isResponse, onceOptions } from "./once.js";
-import { offlineAdvice } from "../module/policy.js";
 import { absolute, textOf } from "./url.js";
 
 /** @import { CheckedSource, FileHandle, FolderHandle } from "../module/glue.js" */
@@ -49,17 +49,8 @@ export async function prepared(source, given) {
   return { source: checked, options: all };
 }
 
-/** @type {typeof import("../signature/signature.js") | undefined} */
-let signatures;
-
-/**
- * Sets the script that verifies signatures, where it cannot be loaded later.
- *
- * @param {typeof import("../signature/signature.js")} given
- */
-export function provideSignatures(given) {
-  signatures = given;
-}
+/** Verifies signatures of models. */
+export const signatureScript = laterScript("weightstream.signature.js", () => import("../signature/signature.js"));
 
 /**
  * Verifies the signature that the options name, if they name one.
@@ -73,13 +64,7 @@ export async function withSignature(ready, given) {
   const { source, options } = ready;
   if (!options.signature) return ready;
   if (isResponse(given)) throw invalid("`signature` cannot be combined with a Response, which can be read only once");
-  try {
-    signatures ??= await import("../signature/signature.js");
-  } catch (cause) {
-    const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. ${offlineAdvice()}Serve all ` +
-      "files of the package. Service workers must import weightstream/service-worker.";
-    throw fail({ code: "UNSUPPORTED", message, cause });
-  }
+  const signatures = await signatureScript.load();
   const signature = await signatures.verifiedSignature(options.signature, source, options);
   return { source, options: { ...options, signature } };
 }

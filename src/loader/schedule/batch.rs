@@ -24,6 +24,7 @@ use crate::loader::transfer::stats::Stats;
 use crate::pipeline::{Extent, Pool, Task, expected_digests, is_heavy};
 use crate::plan::WantedRange;
 use crate::progress::{BytesArrived, Progress};
+use crate::small_map::SmallMap;
 use crate::source::{BufferOf, ModelSource};
 pub(crate) use memory::MemoryWait;
 use std::cell::RefCell;
@@ -68,7 +69,7 @@ pub(crate) struct Batch<S: ModelSource> {
 }
 
 /// Large components by target.
-pub(crate) type LargeComponents<B> = HashMap<Target, LargeComponent<B>>;
+pub(crate) type LargeComponents<B> = SmallMap<Target, LargeComponent<B>>;
 
 struct Assembly<B> {
     planned: PlannedTensor<B>,

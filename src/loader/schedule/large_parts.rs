@@ -18,7 +18,7 @@ use std::rc::Rc;
 impl<S: ModelSource> Batch<S> {
     /// Whether the component is read in parts. Allocates its buffer on the first call.
     pub(crate) fn begin_large(&self, slot: usize, index: usize, component: &Component) -> Result<bool> {
-        if self.large.borrow().contains_key(&Target { slot, component: index }) {
+        if self.is_divisible(Target { slot, component: index }) {
             return Ok(true);
         }
         if self.conversion(slot)?.is_some() {
@@ -34,7 +34,7 @@ impl<S: ModelSource> Batch<S> {
             Some(buffer) => buffer,
             None => BufferOf::<S>::allocate(wanted.end - wanted.start)?,
         };
-        self.large.borrow_mut().insert(
+        self.large.borrow_mut().add(
             Target { slot, component: index },
             LargeComponent::new(buffer, stored.start, task, self.pool.as_ref())?,
         );
@@ -43,7 +43,7 @@ impl<S: ModelSource> Batch<S> {
 
     /// Whether several connections can read parts of the target.
     pub(crate) fn is_divisible(&self, target: Target) -> bool {
-        self.large.borrow().contains_key(&target)
+        self.large.borrow().get(&target).is_some()
     }
 
     /// Registers another connection that reads a part of a large component.

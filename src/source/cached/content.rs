@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::identity::Identity;
 use crate::source::RangeResponse;
 use crate::source::fetch::FetchSource;
+use sha2::{Digest as _, Sha256};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -240,6 +241,6 @@ impl ExpectedContents {
     /// The ID of a digest and its algorithm. It includes the hash of the credentials.
     fn content_id(&self, digest: &Digest) -> String {
         let text = key::join(self.partition.as_deref(), &format!("{} {digest}", digest.algorithm()));
-        blake3::hash(text.as_bytes()).to_hex().to_string()
+        Digest::Sha256(Sha256::digest(text).into()).to_string()
     }
 }

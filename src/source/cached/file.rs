@@ -17,7 +17,6 @@ use crate::source::fetch::FetchSource;
 use crate::source::stream::StreamBody;
 use futures::lock::Mutex;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use wasm_bindgen::JsValue;
@@ -52,8 +51,8 @@ pub(super) struct CachedFile {
     pub(super) overlap_bytes: Cell<u64>,
     pub(super) contents: ExpectedContents,
     pub(super) previous: PreviousRevision,
-    /// Start and end of the ranges that are read into buffers of their own.
-    pub(super) buffers: RefCell<BTreeMap<u64, u64>>,
+    /// The ranges that are read into buffers of their own, in their order.
+    buffers: RefCell<Vec<Range<u64>>>,
 }
 
 impl CachedFile {
@@ -180,7 +179,17 @@ impl CachedFile {
 
     /// The first range at or after `start` that is read into a buffer of its own.
     pub(super) fn next_buffer(&self, start: u64) -> Option<Range<u64>> {
-        self.buffers.borrow().range(start..).next().map(|(start, end)| *start..*end)
+        let buffers = self.buffers.borrow();
+        buffers.get(buffers.partition_point(|buffer| buffer.start < start)).cloned()
+    }
+
+    pub(super) fn add_buffer(&self, range: Range<u64>) {
+        let mut buffers = self.buffers.borrow_mut();
+        let at = buffers.partition_point(|buffer| buffer.start < range.start);
+        match buffers.get_mut(at).filter(|buffer| buffer.start == range.start) {
+            Some(buffer) => *buffer = range,
+            None => buffers.insert(at, range), // most come in their order
+        }
     }
 
     pub(super) fn disable_writes(&self, error: &Error) {

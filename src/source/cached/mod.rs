@@ -153,8 +153,8 @@ impl CachedSource {
 
     /// Implements [`Source::expect_buffers`](super::Source::expect_buffers).
     pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        let large = ranges.into_iter().filter(|range| range.end.saturating_sub(range.start) >= PIECE_BYTES);
-        self.file.buffers.borrow_mut().extend(large.map(|range| (range.start, range.end)));
+        let is_large = |range: &Range<u64>| range.end.saturating_sub(range.start) >= PIECE_BYTES;
+        ranges.into_iter().filter(is_large).for_each(|range| self.file.add_buffer(range));
     }
 
     /// Implements [`Source::confirm`](super::Source::confirm).

@@ -8,8 +8,10 @@
 export async function check({ StreamingLoader, cachedBytes, clearCache }, url, matrix) {
   const started = countWorkers();
   const load = (options) => loadInEveryWay(StreamingLoader, url, matrix, options);
+  const first = await load({ workers: 0 }); // on the first visit of a page, before the code of the cache is loaded
   await clearCache();
   return {
+    first,
     cold: await load({ workers: 0 }),
     warm: await load({ workers: 0 }),
     cachedBytes: await cachedBytes(),

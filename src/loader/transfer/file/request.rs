@@ -63,7 +63,7 @@ impl<S: Source> ModelFile<S> {
         let range = blocks.as_ref().map_or(range.clone(), |blocks| blocks.around(&range));
         let (answer, proof, seen) = self.request_one_version(range).await?;
         if seen.is_some() || blocks.is_some() {
-            self.source.host().load_code(Code::Cache).await?; // BLAKE3, with which blocks are compared
+            self.source.host().load_code(Code::Blake3).await?; // with which blocks are compared
         }
         let RangeResponse { start, end, file_length, is_whole_file, is_page, body, .. } = answer;
         self.media_type.set(if is_page { MediaType::Page } else { MediaType::Other });

@@ -81,7 +81,7 @@ impl<S: Source> RangeReader<S> {
     /// overlaps the last of those bytes.
     pub(super) async fn connect(&mut self) -> Result<Remote<S::Body>> {
         if let Some(signed) = self.file.signed.as_ref().filter(|_| !self.is_check) {
-            self.file.source.host().load_code(Code::Cache).await?; // BLAKE3, with which blocks are compared later
+            self.file.source.host().load_code(Code::Blake3).await?; // with which blocks are compared later
             let check = signed.check(async |take| {
                 let mut reader = RangeReader::for_check(Rc::clone(&self.file), u64::MAX);
                 while let Some(chunk) = reader.chunk(SCRATCH_BYTES).await? {

@@ -24,8 +24,8 @@ pub(super) const NAME: &str = "first-use";
 /// The goal for the time against that of as many bytes.
 const GOAL: f64 = 1.10;
 
-/// How much slower the page's thread is than this machine: a stand-in for a phone.
-const CPU_SLOWDOWN: u32 = 4;
+/// How much slower the page's thread is than this machine: as fast as it is, and a stand-in for a phone.
+const CPU_SLOWDOWNS: [u32; 2] = [1, 4];
 
 /// The total bytes of the tensors of the model, of which `open` reads the header.
 const PAYLOAD_BYTES: u64 = 262_144;
@@ -59,20 +59,32 @@ impl Site {
 
     /// Measures visits without and with a cache.
     pub(super) fn measure(&self, browser: &mut Chromium, rounds: usize) -> Result<Vec<Row>> {
-        let row = |browser: &mut Chromium, cache, title| self.measure_visits(browser, rounds, cache, title);
-        Ok(vec![row(browser, "none", "first use, no cache")?, row(browser, "auto", "first use, with an empty cache")?])
+        let mut rows = Vec::new();
+        for slowdown in CPU_SLOWDOWNS {
+            for (cache, title) in [("none", "first use, no cache"), ("auto", "first use, with an empty cache")] {
+                rows.push(self.measure_visits(browser, rounds, cache, slowdown, title)?);
+            }
+        }
+        Ok(rows)
     }
 
     /// Measures visits with this value of the option `cache`, against a response of as many bytes as a visit receives.
-    fn measure_visits(&self, browser: &mut Chromium, rounds: usize, cache: &str, title: &str) -> Result<Row> {
+    fn measure_visits(
+        &self,
+        browser: &mut Chromium,
+        rounds: usize,
+        cache: &str,
+        slowdown: u32,
+        title: &str,
+    ) -> Result<Row> {
         let open = json!({ "url": format!("{}/{}", self.line.url, self.model), "cache": cache });
         let plain = json!({ "url": "/plain.bin" });
-        let (_, bytes) = self.visit(browser, "open", &open)?;
+        let (_, bytes) = self.visit(browser, slowdown, "open", &open)?;
         fs::write(self.folder.path().join("plain.bin"), vec![0; usize::try_from(bytes)?])?;
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
-            let (plain_ms, _) = self.visit(browser, "plain", &plain)?;
-            let (ms, _) = self.visit(browser, "open", &open)?;
+            let (plain_ms, _) = self.visit(browser, slowdown, "plain", &plain)?;
+            let (ms, _) = self.visit(browser, slowdown, "open", &open)?;
             ours.push(ms);
             theirs.push(plain_ms);
             ratios.push(ms / plain_ms);
@@ -80,7 +92,7 @@ impl Site {
         let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
         Ok(Row {
             case: NAME.to_owned(),
-            title: format!("{title}, {:.0} KiB", bytes as f64 / 1024.0),
+            title: format!("{title}, CPU time × {slowdown}, {:.0} KiB", bytes as f64 / 1024.0),
             quantity: "time against fetch() of as many bytes",
             value: median(ratios).context("no round was measured")?,
             goal: Some(GOAL),
@@ -92,12 +104,12 @@ impl Site {
 
     /// Calls a function of the page in a browser profile of its own. Returns the time in milliseconds, and the number
     /// of bytes that were received.
-    fn visit(&self, browser: &mut Chromium, function: &str, parameters: &Value) -> Result<(f64, u64)> {
+    fn visit(&self, browser: &mut Chromium, slowdown: u32, function: &str, parameters: &Value) -> Result<(f64, u64)> {
         let script = r#"import("/page/first_use.js")"#;
         let mut page = browser.new_private_page()?;
         page.open(&format!("{}/page/index.html", self.line.url))?;
         page.evaluate(&format!("{script}.then(() => true)"))?;
-        page.call("Emulation.setCPUThrottlingRate", json!({ "rate": CPU_SLOWDOWN }))?;
+        page.call("Emulation.setCPUThrottlingRate", json!({ "rate": slowdown }))?;
         let before = self.line.sent_bytes();
         let ms = page.evaluate(&format!("{script}.then((page) => page.{function}({parameters}))"))?;
         let bytes = self.line.sent_bytes() - before;

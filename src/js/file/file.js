@@ -60,8 +60,9 @@ async function open(source, given, first) {
   const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
   const { signal } = checked;
   const opening = async () => {
+    const starting = init(); // first, because the module takes longest
     loadEarly(EXTRAS);
-    const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
+    const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), starting]);
     if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
     checkAborted(signal);
     const ready = await withSignature(unsigned, source);

@@ -77,12 +77,13 @@ export class StreamingLoader {
     const head = new EarlyHead();
     const { signal } = checked;
     const opening = async () => {
+      const starting = init(); // first, because the module takes longest
       const preparing = prepared(source, checked).then(async (ready) => {
         if (inWorker) return ready;
         if (checked.signature !== undefined) return withEarlyCache(ready); // whole files are requested first
         return head.request(source, await head.withCacheToCome(ready));
       });
-      const [unsigned] = await Promise.all([preparing, init()]);
+      const [unsigned] = await Promise.all([preparing, starting]);
       checkAborted(signal);
       if (inWorker) [unsigned, ...(unsigned.options.adapters ?? [])].forEach(({ source }) => checkPostable(source));
       const ready = await withSignature(unsigned, source);

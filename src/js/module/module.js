@@ -56,15 +56,11 @@ const SIMD_MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x
  */
 export async function init(given) {
   const { module, ...workers } = initOptions(given);
-  if (!globalThis.WebAssembly?.validate(SIMD_MODULE)) throw fail({
-    code: "UNSUPPORTED",
-    message: "This platform does not support WebAssembly SIMD, which weightstream requires. " +
-      "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
-  });
   setWorkerOptions(workers);
   watchPolicy();
   started ??= startModule(module).catch(async (cause) => {
     started = undefined; // so that a later call can succeed
+    checkSimd();
     throw startError(cause, await moduleAdvice(messageOf(cause)));
   });
   await started;
@@ -81,10 +77,32 @@ export async function init(given) {
 /** @param {Api.InitOptions["module"]} given */
 async function startModule(given) {
   isGiven = given !== undefined;
-  await start({ module_or_path: await (given ?? moduleSource()) });
+  const module = requested(given ?? moduleSource()); // now: what else the start needs is prepared meanwhile
+  const starting = start({ module_or_path: module });
+  const parts = isGiven ? undefined : deferredSources();
+  await starting;
   onCrash(recordPanic);
-  if (isSplit()) offerDeferred(deferredSources());
+  if (isSplit()) offerDeferred(parts ?? deferredSources());
   prepareDeferred();
+}
+
+/**
+ * Requests the module if the source is its URL.
+ *
+ * @param {any} source
+ * @returns {any}
+ */
+function requested(source) {
+  if (typeof source?.then === "function") return source.then(requested);
+  return typeof source === "string" || source instanceof URL || source instanceof Request ? fetch(source) : source;
+}
+
+function checkSimd() {
+  if (!globalThis.WebAssembly?.validate(SIMD_MODULE)) throw fail({
+    code: "UNSUPPORTED",
+    message: "This platform does not support WebAssembly SIMD, which weightstream requires. " +
+      "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
+  });
 }
 
 function startNextInstance() {

@@ -234,6 +234,9 @@ globalThis.nested = async (url) => {
 globalThis.refuses = async (url) => {
   const code = (promise) => promise.then(() => "none", ({ code }) => code);
   const codes = { many: await code(open(url, { workers: 17 })), negative: await code(open(url, { workers: -1 })) };
-  WebAssembly.validate = () => false; // as in a browser without SIMD
+  // As in a browser without SIMD.
+  WebAssembly.validate = () => false;
+  const refuse = async () => Promise.reject(new WebAssembly.CompileError("invalid value type"));
+  WebAssembly.instantiateStreaming = WebAssembly.instantiate = refuse;
   return { ...codes, withoutVectors: await code(open(url)) };
 };

@@ -308,7 +308,7 @@ class RemoteLoader {
     /** @type {ArrayBuffer | undefined} */
     let piece;
     const fill = async (/** @type {number} */ length) => {
-      const [used, transferred] = [piece, piece ? [piece] : []];
+      const [used, transferred] = piece?.byteLength ? [piece, [piece]] : []; // unless somebody has taken it
       piece = undefined;
       const bytes = await this.#call("callReader", [number, "fill", length, used], { signal }, transferred);
       if (overwrites) piece = bytes.buffer;

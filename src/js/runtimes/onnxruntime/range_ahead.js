@@ -7,17 +7,18 @@ export const BUFFER_BYTES = 1024 * 1024;
 
 /** Bytes of a range in one buffer. */
 export class Chunk {
-  length = 0;
   /** The bytes that were handed over. */
   handedOver = new ByteRanges();
 
   /**
    * @param {number} start Its position in the file.
    * @param {Uint8Array<ArrayBuffer>} buffer
+   * @param {number} [length] How much of the buffer has arrived.
    */
-  constructor(start, buffer) {
+  constructor(start, buffer, length = 0) {
     this.start = start;
     this.buffer = buffer;
+    this.length = length;
   }
 
   get end() {
@@ -88,13 +89,32 @@ export class RangeAhead {
   }
 
   /**
-   * Copies the next bytes, up to the end of the range. Returns how many were copied.
+   * Takes the next bytes, up to the end of the range, with their buffer or as a copy. Returns their number.
    *
    * @param {Uint8Array<ArrayBuffer>} given
    * @param {() => Uint8Array<ArrayBuffer> | undefined} unused A buffer that is not used any more.
    */
   append(given, unused) {
     const piece = given.subarray(0, this.end - this.#arrivedTo);
+    const { length } = piece;
+    const last = this.#chunks[this.#chunks.length - 1];
+    const isFull = !last || last.end !== this.#arrivedTo || last.length === last.buffer.length;
+    const whole = isFull && length >= BUFFER_BYTES ? withItsBuffer(piece) : undefined;
+    if (whole) {
+      this.#chunks.push(new Chunk(this.#arrivedTo, whole, length));
+      this.#arrivedTo += length;
+    } else {
+      this.#copy(piece, unused);
+    }
+    this.#notify();
+    return length;
+  }
+
+  /**
+   * @param {Uint8Array<ArrayBuffer>} piece
+   * @param {() => Uint8Array<ArrayBuffer> | undefined} unused
+   */
+  #copy(piece, unused) {
     for (let taken = 0; taken < piece.length;) {
       let chunk = this.#chunks[this.#chunks.length - 1];
       if (!chunk || chunk.end !== this.#arrivedTo || chunk.length === chunk.buffer.length) {
@@ -109,8 +129,6 @@ export class RangeAhead {
       this.#arrivedTo += part.length;
       taken += part.length;
     }
-    this.#notify();
-    return piece.length;
   }
 
   /** All bytes have arrived. */
@@ -180,4 +198,24 @@ export class RangeAhead {
     this.#listeners.clear();
     for (const listener of listeners) listener();
   }
+}
+
+/**
+ * The same bytes with the memory of their buffer, which is then detached: what they came from gets another one.
+ * `undefined` if they are only a part of a buffer.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ */
+function withItsBuffer({ buffer, length }) {
+  if (length !== buffer.byteLength) return undefined;
+  return new Uint8Array(structuredClone(buffer, { transfer: [buffer] }));
+}
+
+/**
+ * Frees the memory of a chunk now, where the browser can, and not at the next garbage collection.
+ *
+ * @param {Chunk} chunk
+ */
+export function free({ buffer: { buffer } }) {
+  if ("transfer" in buffer) /** @type {any} */ (buffer).transfer(0);
 }

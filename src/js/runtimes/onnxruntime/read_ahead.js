@@ -1,6 +1,6 @@
 // @ts-check
 // Reads ranges of a file ahead of a runtime, which asks for them one after another.
-import { BUFFER_BYTES, RangeAhead } from "./range_ahead.js";
+import { BUFFER_BYTES, RangeAhead, free } from "./range_ahead.js";
 
 /** @import { Pieces } from "../../file/stream.js" */
 /** @import { ReadPieces } from "../../file/blob.js" */
@@ -210,6 +210,7 @@ export class ReadAhead {
     for (const chunk of range.removeHandedOver()) {
       this.#keptBytes -= chunk.length;
       if (chunk.buffer.length === BUFFER_BYTES && this.#free.length < MAX_FREE) this.#free.push(chunk.buffer);
+      else free(chunk);
     }
     if (range.isHandedOver) this.#begun.delete(range);
     this.#resume();

@@ -8,21 +8,23 @@ const MIB = 1024 * 1024;
 function file({ pieceBytes = MIB, fails = () => false } = {}) {
   const requests = [];
   const delivered = [];
-  const buffer = new Uint8Array(pieceBytes); // valid until the next piece, as in the module
+  let buffer = new Uint8Array(pieceBytes); // valid until the next piece, as in the module
+  const buffers = new Set();
   async function* read(start, end, signal) {
     requests.push([start, end]);
     for (let at = start; at < end;) {
       await new Promise((resolve) => setImmediate(resolve));
       signal?.throwIfAborted();
+      if (buffer.length === 0) buffer = new Uint8Array(pieceBytes); // the memory of the last one was taken
+      buffers.add(buffer.buffer);
       const piece = buffer.subarray(0, Math.min(pieceBytes, end - at));
       if (fails(at)) throw new Error(`cannot read ${at}`);
       piece.forEach((_, offset) => (piece[offset] = (at + offset) % 251));
-      delivered.push([at, at + piece.length]);
-      at += piece.length;
+      delivered.push([at, (at += piece.length)]);
       yield piece;
     }
   }
-  return { read, requests, delivered, total: () => delivered.reduce((sum, [from, to]) => sum + to - from, 0) };
+  return { read, requests, delivered, buffers, total: () => delivered.reduce((sum, [from, to]) => sum + to - from, 0) };
 }
 
 async function ask(ahead, start, end, signal) {
@@ -45,6 +47,15 @@ test("begins before it is asked, and requests nothing twice", async () => {
   assert.deepEqual(requests, [[0, 25], [25, 40], [40, 60]]);
   for (const range of [[40, 60], [0, 25], [25, 40]]) await ask(ahead, ...range);
   assert.equal(total(), 60);
+});
+
+test("takes the memory of whole pieces instead of a copy", async () => {
+  const { read, buffers } = file();
+  const ahead = new ReadAhead({ ahead: read, now: read }, [[0, 2 * MIB + 10]], 10 * MIB);
+  await idle();
+  assert.equal(buffers.size, 3, "two were taken, and the third piece is a part of its buffer");
+  assert.deepEqual([...buffers].map(({ byteLength }) => byteLength), [0, 0, MIB]);
+  await ask(ahead, 0, 2 * MIB + 10);
 });
 
 test("keeps few bytes while nothing is asked for", async () => {

@@ -18,7 +18,7 @@ async function frame(answer) {
     const url = String(input);
     if (/_cache\.wasm/.test(url)) await isCacheReleased;
     else if (/\.wasm/.test(url)) await released;
-    if (!url.endsWith("/m.safetensors")) return fetch.call(page, input, init);
+    if (!/\/m\.(safetensors|zt)$/.test(url)) return fetch.call(page, input, init);
     const range = new Headers(init.headers).get("Range");
     requests.push({ range, init });
     return answer(range, init);
@@ -90,9 +90,10 @@ const answer = answerWith(MODEL);
 
 function answerWith(model) {
   return (range) => {
-    const [, start, last] = /bytes=(\d+)-(\d+)/.exec(range);
-    const body = model.slice(Number(start), Number(last) + 1);
-    const headers = { "Content-Range": `bytes ${start}-${Number(start) + body.byteLength - 1}/${model.byteLength}` };
+    const [, first, last] = /bytes=(\d*)-(\d+)/.exec(range);
+    const start = first === "" ? model.byteLength - Number(last) : Number(first);
+    const body = model.slice(start, first === "" ? undefined : Number(last) + 1);
+    const headers = { "Content-Range": `bytes ${start}-${start + body.byteLength - 1}/${model.byteLength}` };
     return new Response(body, { status: 206, headers: { ...headers, "Content-Length": body.byteLength, ETag: '"1"' } });
   };
 }
@@ -118,6 +119,33 @@ export async function theHeadIsRequestedWhileTheModuleIsLoaded() {
   (await StreamingLoader.open(URL_OF_MODEL, options)).close();
   failures.same("one request once the module is loaded", requests.length - before, 1);
   remove();
+  return failures;
+}
+
+export async function theIndexOfAZtensorFileIsRequestedWithItsHead() {
+  const failures = new Failures();
+  const model = await (await fetch("/fixtures/ztensor/zt212_canonical.zt")).arrayBuffer();
+  const part = answerWith(model);
+  let isAborted = false;
+  const whole = (range, { signal }) => {
+    if (range.startsWith("bytes=0") || !range.startsWith("bytes=-")) return part(range);
+    signal.addEventListener("abort", () => (isAborted = true));
+    return new Response(model);
+  };
+  for (const [what, answer, expected] of [["parts", part, 2], ["a server that sends the whole file", whole, 3]]) {
+    const { StreamingLoader, requests, release, until, remove } = await frame(answer);
+    const opening = StreamingLoader.open(`${location.origin}/m.zt`, { cache: "none" });
+    await until(2);
+    release();
+    const loader = await opening;
+    const tensors = await loader.loadIndex();
+    failures.same(what, requests.map(({ range }) => range).slice(0, 2), ["bytes=0-65535", "bytes=-65536"]);
+    failures.same(`${what}: the requests`, [requests.length, loader.stats.requests], [expected, 2]);
+    failures.same(`${what}: an index`, tensors.length > 0, true);
+    loader.close();
+    remove();
+  }
+  failures.same("the whole file is not received", isAborted, true);
   return failures;
 }
 

@@ -15,6 +15,10 @@ import { textOf } from "./url.js";
 const FIRST_READ_BYTES = 65_536;
 const RANGE = `bytes=0-${FIRST_READ_BYTES - 1}`;
 
+/** Files whose index is at their end, of which the module requests as many bytes next. */
+const HAS_INDEX_AT_END = /\.zt$/i;
+const END_RANGE = `bytes=-${FIRST_READ_BYTES}`;
+
 /** The folder of the cache in the origin private file system, and its database in IndexedDB. */
 const CACHE = "weightstream";
 
@@ -27,7 +31,7 @@ const HUB = /^(hf:|https:\/\/huggingface\.co\/)/i;
 /** Whether the storage was found to have a cache, or has one since a model was opened. */
 let mayBeCached = false;
 
-/** A request for the head, which the module's own request then uses. Until then, `end` aborts it. */
+/** Requests for the head and the end, which the module's own requests then use. Until then, `end` aborts them. */
 export class EarlyHead {
   /** Releases the lock of the download, which the module does otherwise. */
   #releaseLock = () => {};
@@ -35,6 +39,9 @@ export class EarlyHead {
   #controller = new AbortController();
   /** @type {Promise<Response> | undefined} */
   #response;
+  #endController = new AbortController();
+  /** @type {Promise<Response> | undefined} */
+  #endResponse;
 
   /**
    * Prepares for the cache while the module is loaded. If nothing is cached, says so to the module, which then opens
@@ -60,8 +67,8 @@ export class EarlyHead {
   }
 
   /**
-   * Sends the request if the module is not ready yet and the model is not cached. Returns the source and the options
-   * with which the module uses the response.
+   * Sends the requests if the module is not ready yet and the model is not cached. Returns the source and the options
+   * with which the module uses the responses.
    *
    * @param {unknown} given The source as the caller passed it.
    * @param {Ready} ready
@@ -74,28 +81,47 @@ export class EarlyHead {
     const { cache, releaseLock, fetch: own, headers = [], credentials } = options;
     if (isReady() || !isUrl || (cache !== "none" && !releaseLock)) return ready;
     const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));
-    const response = (this.#response = start(fetch, url, {
-      headers: new Headers([...headers, ["Range", RANGE]]),
-      ...(credentials && { credentials }),
-      cache: "no-store",
-      signal: this.#controller.signal,
-    }));
-    response.catch(() => {}); // the module's request rejects, or the module has not started
-    const taking = (/** @type {any} */ input, /** @type {RequestInit | undefined} */ init) =>
-      this.#taken(url, input, init) ?? fetch(input, init);
+    const begin = (/** @type {string} */ range, /** @type {AbortController} */ { signal }) => {
+      const how = { headers: new Headers([...headers, ["Range", range]]), ...(credentials && { credentials }) };
+      const response = start(fetch, url, { ...how, cache: "no-store", signal });
+      response.catch(() => {}); // the module's request rejects, or the module has not started
+      return response;
+    };
+    this.#response = begin(RANGE, this.#controller);
+    // Of another origin, such a range would need a preflight request.
+    const { origin, pathname } = new URL(url);
+    if (!own && origin === globalThis.origin && HAS_INDEX_AT_END.test(pathname)) {
+      this.#endResponse = begin(END_RANGE, this.#endController);
+      const isPart = (/** @type {Response} */ { status }) => status === 206 || this.#endController.abort();
+      this.#endResponse.then(isPart, () => {});
+    }
+    const taking = async (/** @type {any} */ input, /** @type {RequestInit | undefined} */ init) =>
+      (input === url && (await this.#taken(init))) || fetch(input, init);
     return { source: url, options: { ...options, fetch: taking } };
   }
 
-  /** @type {(url: string, input: unknown, init: RequestInit | undefined) => Promise<Response> | undefined} */
-  #taken(url, input, init) {
-    const { headers, signal } = init ?? {};
-    if (!this.#response || input !== url || new Headers(headers).get("Range") !== RANGE) return undefined;
-    const response = this.#response;
-    this.#response = undefined;
-    const abort = () => this.#controller.abort(signal?.reason);
-    if (signal?.aborted) abort();
-    signal?.addEventListener("abort", abort);
-    return response;
+  /**
+   * The response to the same request, if there is one.
+   *
+   * @param {RequestInit | undefined} init
+   */
+  async #taken(init) {
+    const range = new Headers(init?.headers).get("Range") ?? "";
+    if (this.#response && range === RANGE) {
+      const response = this.#response;
+      this.#response = undefined;
+      follow(this.#controller, init?.signal);
+      return response;
+    }
+    const [first = NaN, last = NaN] = range.match(/\d+/g)?.map(Number) ?? [];
+    if (!this.#endResponse || last - first !== FIRST_READ_BYTES - 1) return undefined;
+    const ending = this.#endResponse;
+    this.#endResponse = undefined;
+    follow(this.#endController, init?.signal);
+    const response = await ending.catch(() => undefined);
+    if (response?.headers.get("Content-Range")?.startsWith(`bytes ${first}-${last}/`)) return response;
+    this.#endController.abort();
+    return undefined;
   }
 
   /** Releases what the module did not take over, because the model cannot be opened. */
@@ -104,11 +130,24 @@ export class EarlyHead {
     this.#releaseLock();
   }
 
-  /** Aborts the request if the module did not use it. */
+  /** Aborts the requests that the module did not use. */
   end() {
     if (this.#response) this.#controller.abort();
-    this.#response = undefined;
+    if (this.#endResponse) this.#endController.abort();
+    this.#response = this.#endResponse = undefined;
   }
+}
+
+/**
+ * Aborts a request with a signal.
+ *
+ * @param {AbortController} controller
+ * @param {AbortSignal | null | undefined} signal
+ */
+function follow(controller, signal) {
+  const abort = () => controller.abort(signal?.reason);
+  if (signal?.aborted) abort();
+  signal?.addEventListener("abort", abort);
 }
 
 /**

@@ -4,8 +4,8 @@
 
 use super::promise::{Stop, deferred_promise};
 use super::{cached_files, cached_models};
-use crate::cache::UserCache;
 use crate::cache::client::Client;
+use crate::cache::{UserCache, files};
 use crate::deferred::Code;
 use js_sys::{Array, Promise};
 use wasm_bindgen::prelude::*;
@@ -24,6 +24,14 @@ pub fn set(object: JsValue) {
 #[wasm_bindgen(js_name = cacheList)]
 pub fn list() -> Promise {
     deferred_promise(Code::CachedFiles, Stop::default(), cached_files::list)
+}
+
+/// Resolves after all earlier writes to the cache.
+#[wasm_bindgen(js_name = cacheSettled)]
+pub fn settled() -> Promise {
+    deferred_promise(Code::Cache, Stop::default(), || async {
+        files::list().await.map(|_| JsValue::UNDEFINED).map_err(super::failure)
+    })
 }
 
 /// Resolves to an array of `ModelFiles`: which cached files lead to which others, by their names in the cache.

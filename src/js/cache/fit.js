@@ -11,6 +11,17 @@ import { fitOf } from "./space.js";
 
 /** @import * as Api from "../weightstream.js" */
 
+/**
+ * Nothing is cached if the storage cannot be read, unless only the code that reads it did not arrive.
+ *
+ * @param {Error & { code?: string }} error
+ * @returns {never[]}
+ */
+function withoutStorage(error) {
+  if (error.code === "NETWORK") throw error;
+  return [];
+}
+
 /** @type {typeof Api.willFit} */
 export async function willFit(source, given) {
   const { inWorker, onProgress, ...checked } = openOptions(given);
@@ -29,7 +40,7 @@ export async function willFit(source, given) {
     const tensors = await loader.loadIndex();
     // Bytes of other credentials cannot be distinguished.
     const isPrivate = headers !== undefined || credentials === "include" || checked.hub?.token !== undefined;
-    const cached = isRequested && !isPrivate ? await settle(() => cacheList()).catch(() => []) : [];
+    const cached = isRequested && !isPrivate ? await settle(() => cacheList()).catch(withoutStorage) : [];
     /** @type {Set<string>} */
     const names = new Set(loader[NAMES_IN_CACHE]());
     const ofModel = cached.filter(({ url }) => names.has(url));

@@ -4,7 +4,7 @@ import { WasmFile } from "../module/glue.js";
 import { checkAborted, untilAborted } from "../loader/abort.js";
 import { BlockCache } from "./blocks.js";
 import { lazyBlob } from "./blob.js";
-import { EXTRAS } from "../module/deferred.js";
+import { BLAKE3, EXTRAS } from "../module/deferred.js";
 import { CloseListeners, WHEN_CLOSED } from "../loader/closing.js";
 import { MAKE, fail, invalid } from "../loader/error.js";
 import { withEarlyCache } from "../source/head.js";
@@ -62,6 +62,7 @@ async function open(source, given, first) {
   const opening = async () => {
     const starting = init(); // first, because the module takes longest
     loadEarly(EXTRAS);
+    if (checked.signature) loadEarly(BLAKE3);
     const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), starting]);
     if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
     checkAborted(signal);

@@ -7,9 +7,10 @@ import { MAKE, closedLoader, fail } from "./error.js";
 import { EarlyHead, withEarlyCache } from "../source/head.js";
 import { TensorIterator } from "./iterator.js";
 import { addFiles, addItems, addTensors } from "./list.js";
+import { BLAKE3 } from "../module/deferred.js";
 import { laterScript } from "../module/later.js";
 import { holding } from "../module/location.js";
-import { callModule, crash, dispose, init, instance, settle } from "../module/module.js";
+import { callModule, crash, dispose, init, instance, loadEarly, settle } from "../module/module.js";
 import * as options from "../options/options.js";
 import { numbered } from "./progress.js";
 import { prepared, withSignature } from "../source/source.js";
@@ -80,7 +81,10 @@ export class StreamingLoader {
       const starting = init(); // first, because the module takes longest
       const preparing = prepared(source, checked).then(async (ready) => {
         if (inWorker) return ready;
-        if (checked.signature !== undefined) return withEarlyCache(ready); // whole files are requested first
+        if (checked.signature !== undefined) {
+          loadEarly(BLAKE3);
+          return withEarlyCache(ready); // whole files are requested first
+        }
         return head.request(source, await head.withCacheToCome(ready));
       });
       const [unsigned] = await Promise.all([preparing, starting]);

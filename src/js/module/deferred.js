@@ -11,6 +11,7 @@ import { offlineAdvice } from "./policy.js";
 /** The numbers of the parts, as in src/deferred.rs. */
 export const CACHE = 1;
 export const EXTRAS = 2;
+export const BLAKE3 = 9;
 
 /** How long a part may take to arrive, so that every call settles: 1 KB/s is enough for the longest one. */
 const MAX_WAIT_MS = 120_000;

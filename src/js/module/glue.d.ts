@@ -47,6 +47,8 @@ export function serveJobs(): void;
 /** A cached file before it is known to which model it belongs. */
 export type ListedFile = Omit<CachedFile, "model">;
 export function cacheList(): Promise<ListedFile[]>;
+
+export function cacheSettled(): Promise<void>;
 /** A cached file that leads to others of its model, the parts of that model, and files that only updates of it need. */
 export type ModelFiles = [name: string, parts: string[], others: string[]];
 export function cacheModels(): Promise<ModelFiles[]>;

@@ -4,7 +4,7 @@
 import {
   Failure,
   Loader,
-  cacheList,
+  cacheSettled,
   initSync,
   onCrash,
   serveCache,
@@ -270,7 +270,7 @@ function serveLoader() {
     loader = view = undefined;
     readers.clear();
     await new Promise((resolve) => setTimeout(resolve)); // what was aborted reports its end
-    if (isCached && isLoaded(CACHE)) await cacheList().catch(() => {}); // resolves after all earlier writes
+    if (isCached && isLoaded(CACHE)) await cacheSettled().catch(() => {});
     scope.postMessage({ hasEnded: true });
   }
 }

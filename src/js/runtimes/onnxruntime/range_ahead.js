@@ -202,12 +202,12 @@ export class RangeAhead {
 
 /**
  * The same bytes with the memory of their buffer, which is then detached: what they came from gets another one.
- * `undefined` if they are only a part of a buffer.
+ * `undefined` if they are only a part of a buffer, or the browser cannot (Chrome before 98, Firefox before 94).
  *
  * @param {Uint8Array<ArrayBuffer>} bytes
  */
 function withItsBuffer({ buffer, length }) {
-  if (length !== buffer.byteLength) return undefined;
+  if (length !== buffer.byteLength || typeof structuredClone !== "function") return undefined;
   return new Uint8Array(structuredClone(buffer, { transfer: [buffer] }));
 }
 

@@ -112,13 +112,14 @@ export class ReadAhead {
         if (!chunk && at > start && range.error !== undefined) throw range.error;
         if (!chunk) return yield* this.#readNow(at, end, signal); // once the file is closed, this reports it
         const piece = chunk.from(at, end);
+        const { length } = piece;
         yield piece;
-        chunk.handedOver.add(at, (at += piece.length));
+        chunk.handedOver.add(at, (at += length));
         this.#release(range);
       }
     } finally {
       range.readers--;
-      this.#release(range);
+      if (range.readers === 0) this.#release(range); // another one may be using bytes that this one has received
     }
   }
 

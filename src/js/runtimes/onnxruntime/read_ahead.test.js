@@ -4,6 +4,11 @@ import { ReadAhead } from "./read_ahead.js";
 
 const MIB = 1024 * 1024;
 
+// As browsers have it, and Node.js from 21 on.
+ArrayBuffer.prototype.transfer ??= function (length = this.byteLength) {
+  return structuredClone(this, { transfer: [this] }).slice(0, length);
+};
+
 // A file whose bytes are their positions modulo 251, read in pieces of this length. Notes what is requested.
 function file({ pieceBytes = MIB, fails = () => false } = {}) {
   const requests = [];

@@ -25,6 +25,8 @@ const MAX_TASK_MS: f64 = 12.0;
 thread_local! {
     /// Time of the last yield, in milliseconds since 1970.
     static LAST_YIELD_MS: Cell<f64> = const { Cell::new(0.0) };
+    static UNREF_IN_DENO: Option<Function> =
+        Reflect::get(&js_sys::global(), &"Deno".into()).ok().and_then(|deno| method(&deno, "unrefTimer"));
 }
 
 /// Yields to the event loop if the last yield was more than [`MAX_TASK_MS`] ago, so that the page stays responsive. If
@@ -73,18 +75,20 @@ impl Timer {
         (timer, elapsed)
     }
 
-    /// Lets the program end before the timer has elapsed. Browsers have no such method.
+    /// Lets the program end before the timer has elapsed. The timers of browsers are numbers, and need no release.
     fn release(&self) {
-        let method = |object: &JsValue, name: &str| {
-            Reflect::get(object, &name.into()).and_then(|method| method.dyn_into::<Function>())
-        };
-        let deno = || Reflect::get(&js_sys::global(), &"Deno".into()).unwrap_or_default();
-        if let Ok(unref) = method(&self.timer, "unref") {
-            unref.call0(&self.timer).ok(); // a method of a timer
-        } else if let Ok(unref) = method(&deno(), "unrefTimer") {
+        if self.timer.is_object() {
+            if let Some(unref) = method(&self.timer, "unref") {
+                unref.call0(&self.timer).ok(); // a method of a timer
+            }
+        } else if let Some(unref) = UNREF_IN_DENO.with(Option::clone) {
             unref.call1(&JsValue::UNDEFINED, &self.timer).ok();
         }
     }
+}
+
+fn method(object: &JsValue, name: &str) -> Option<Function> {
+    Reflect::get(object, &name.into()).ok()?.dyn_into().ok()
 }
 
 impl Drop for Timer {

@@ -9,10 +9,12 @@ use js_sys::Promise;
 use wasm_bindgen::JsValue;
 use web_sys::AbortSignal;
 
+type Work = LocalBoxFuture<'static, Result<JsValue, JsValue>>;
+
 /// Runs `work` and returns its promise. It is boxed, because the code that settles a promise is generated for each type
 /// of future, and takes kilobytes of a module.
 pub(super) fn future_to_promise(work: impl Future<Output = Result<JsValue, JsValue>> + 'static) -> Promise {
-    let work: LocalBoxFuture<'static, Result<JsValue, JsValue>> = work.boxed_local();
+    let work: Work = work.boxed_local();
     wasm_bindgen_futures::future_to_promise(work)
 }
 
@@ -22,9 +24,13 @@ pub(super) fn deferred_promise<F>(code: Code, stop: Stop, work: impl FnOnce() ->
 where
     F: Future<Output = Result<JsValue, JsValue>> + 'static,
 {
+    promise_after_load(code, stop, Box::new(move || work().boxed_local()))
+}
+
+fn promise_after_load(code: Code, stop: Stop, work: Box<dyn FnOnce() -> Work>) -> Promise {
     future_to_promise(async move {
         cancel::run_until_stopped(stop.signal, &stop.close_signal, deferred::load(code)).await?;
-        work().boxed_local().await
+        work().await
     })
 }
 

@@ -29,8 +29,8 @@ pub(crate) fn sort<T>(items: &mut [T], key: impl Fn(&T) -> SortKey) {
     }
 }
 
-/// Sorts keys with the places of their items. A heap takes 5 KB less of a module than the sort of a slice, and twice
-/// its time.
+/// Sorts keys with the places of their items. A heap takes 5 KB less of a module than the sort of a slice, and three
+/// times as long: natively 9 instead of 3 ms for 100,000 keys in random order.
 fn order_of(keys: Vec<(SortKey, usize)>) -> Vec<(SortKey, usize)> {
     BinaryHeap::from(keys).into_sorted_vec()
 }

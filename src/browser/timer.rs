@@ -25,6 +25,7 @@ const MAX_TASK_MS: f64 = 12.0;
 thread_local! {
     /// Time of the last yield, in milliseconds since 1970.
     static LAST_YIELD_MS: Cell<f64> = const { Cell::new(0.0) };
+    /// The function of Deno that releases a timer, which is a number there.
     static UNREF_IN_DENO: Option<Function> =
         Reflect::get(&js_sys::global(), &"Deno".into()).ok().and_then(|deno| method(&deno, "unrefTimer"));
 }

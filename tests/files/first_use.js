@@ -45,7 +45,7 @@ async function frame(answer) {
 // end there, probably because a page that was removed keeps its database open, which then is not deleted.
 const canEmptyStorage = globalThis.navigator?.storage?.getDirectory !== undefined;
 
-// Deletes the storage of the cache itself, as before the first visit, while no page uses it.
+// Deletes all files and databases of the origin, as before a first visit. No page may use them meanwhile.
 async function emptyStorage() {
   if (!canEmptyStorage) return;
   const root = await navigator.storage.getDirectory();
@@ -128,7 +128,7 @@ export async function theIndexOfAZtensorFileIsRequestedWithItsHead() {
   const part = answerWith(model);
   let isAborted = false;
   const whole = (range, { signal }) => {
-    if (range.startsWith("bytes=0") || !range.startsWith("bytes=-")) return part(range);
+    if (!range.startsWith("bytes=-")) return part(range);
     signal.addEventListener("abort", () => (isAborted = true));
     return new Response(model);
   };

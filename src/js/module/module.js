@@ -77,17 +77,14 @@ export async function init(given) {
 /** @param {Api.InitOptions["module"]} given */
 async function startModule(given) {
   isGiven = given !== undefined;
-  const module = requested(given ?? moduleSource()); // now: what else the start needs is prepared meanwhile
-  const starting = start({ module_or_path: module });
-  const parts = isGiven ? undefined : deferredSources();
-  await starting;
+  await start({ module_or_path: requested(given ?? moduleSource()) });
   onCrash(recordPanic);
-  if (isSplit()) offerDeferred(parts ?? deferredSources());
+  if (isSplit()) offerDeferred(deferredSources());
   prepareDeferred();
 }
 
 /**
- * Requests the module if the source is its URL.
+ * Requests the module now if the source is its URL. The glue would first prepare what the module imports.
  *
  * @param {any} source
  * @returns {any}

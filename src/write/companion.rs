@@ -13,6 +13,6 @@ pub trait Companion {
     /// Whether a tensor must not be cast.
     fn keeps_dtype(&self, tensor: &Tensor) -> bool;
 
-    /// Writes the file. `written` are the tensors of the model as they will be read from it.
-    fn write(&self, written: &[&Tensor]) -> Result<FinishedFile>;
+    /// Writes the file. `written` are the tensors of the model as they will be read from it, at the path `model`.
+    fn write(&self, written: &[&Tensor], model: &Path) -> Result<FinishedFile>;
 }

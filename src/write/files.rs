@@ -35,7 +35,7 @@ pub(super) fn convert_to(
     progress.expects(decoded_bytes);
 
     let written: Vec<_> = plan.shards.iter().flat_map(|tensors| tensors.iter()).collect();
-    let last = companion.map(|companion| companion.write(&written)).transpose()?;
+    let last = companion.map(|companion| companion.write(&written, plan.model_path())).transpose()?;
     let (mut finished, sizes) = plan.write(input, progress)?;
     finished.extend(last);
     input.compare_files(Extent::Whole, progress)?;

@@ -108,6 +108,10 @@ pub fn convert_with(
     if graph::is_split(input, out) {
         return graph::convert(input, out, options, progress);
     }
+    if options.by_layer {
+        let error = Error::new(ErrorKind::InvalidArgument, "only the graph of an ONNX model has parts");
+        return Err(error.advise("With `ConvertOptions::by_layer`, convert an ONNX model to a folder, such as `out/`."));
+    }
     convert_to(input, out, options, progress, None)
 }
 

@@ -29,6 +29,7 @@ pub struct ConvertOptions {
     #[doc(hidden)] // used where models are published
     pub max_shard_bytes: Option<u64>,
     pub(crate) order: TensorOrder,
+    pub(crate) by_layer: bool,
     pub(crate) metadata_first: bool,
     pub(crate) metadata: Metadata,
     pub(crate) omit_metadata: bool,
@@ -61,6 +62,10 @@ impl ConvertOptions {
         max_shard_bytes: Option<u64>;
         /// The order of the tensors.
         order: TensorOrder;
+        /// Marks in the graph of an ONNX model where it can be split, and writes its weights in the order in which the
+        /// nodes need them: the first layers then compute while the weights of the others arrive. For an output that is
+        /// a folder.
+        by_layer: bool;
         /// Writes all metadata to the first of several files, and the tensors to the others. Requires
         /// `max_shard_bytes`.
         metadata_first: bool;

@@ -40,6 +40,10 @@ pub(super) struct Arguments {
     /// for the second adapter, and so on.
     #[arg(long = "adapter-scale", value_name = "NUMBER", requires = "adapters", allow_negative_numbers = true)]
     scales: Vec<f32>,
+    /// Mark in the graph of an ONNX model where it can be split, and write its weights in the order in which the nodes
+    /// need them: a page then computes with the first layers while the others arrive. OUT must be a folder.
+    #[arg(long, conflicts_with = "order")]
+    by_layer: bool,
     /// Replace OUT, and with --shard-size its files, if they exist. Without this option, nothing is written if one of
     /// them exists.
     #[arg(long)]
@@ -47,9 +51,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { input, output, conversion, adapters, scales, force } = arguments;
+    let Arguments { input, output, conversion, adapters, scales, by_layer, force } = arguments;
     let format = conversion.format().or_else(|| write::format_of_name(&output));
-    let options = conversion.options(&input, format, TensorOrder::Source)?.keep_existing(!force);
+    let options = conversion.options(&input, format, TensorOrder::Source)?.by_layer(by_layer).keep_existing(!force);
     let model = input.open_with(scaled(&adapters, &scales)?)?;
     let tensors = model.input().tensors();
     if let Some(name) = format.filter(|format| format.name == "gguf").and_then(|_| foreign_name(tensors)) {

@@ -20,7 +20,22 @@ pub(super) mod model {
 pub(super) mod graph {
     pub(in super::super) const NODE: u32 = 1;
     pub(in super::super) const INITIALIZER: u32 = 5;
+    #[cfg(writes)]
+    pub(in super::super) const INPUT: u32 = 11;
+    #[cfg(writes)]
+    pub(in super::super) const OUTPUT: u32 = 12;
+    #[cfg(writes)]
+    pub(in super::super) const VALUE_INFO: u32 = 13;
     pub(in super::super) const SPARSE_INITIALIZER: u32 = 15;
+}
+
+/// Fields of ValueInfoProto, of TypeProto in it, and of the tensor in that.
+#[cfg(writes)]
+pub(super) mod value_info {
+    pub(in super::super) const NAME: u32 = 1;
+    pub(in super::super) const TYPE: u32 = 2;
+    pub(in super::super) const TENSOR_TYPE: u32 = 1;
+    pub(in super::super) const ELEMENT_TYPE: u32 = 1;
 }
 
 /// Fields of NodeProto.
@@ -29,6 +44,8 @@ pub(super) mod node {
     pub(in super::super) const OUTPUT: u32 = 2;
     pub(in super::super) const OP_TYPE: u32 = 4;
     pub(in super::super) const ATTRIBUTE: u32 = 5;
+    #[cfg(writes)]
+    pub(in super::super) const DOMAIN: u32 = 7;
 }
 
 /// Fields of AttributeProto.

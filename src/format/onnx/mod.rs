@@ -18,6 +18,8 @@ mod detect;
 mod fields;
 mod operators;
 mod parse;
+#[cfg(writes)]
+pub(crate) mod parts;
 mod paths;
 mod protobuf;
 #[cfg(writes)]

@@ -4,6 +4,8 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::window::{Stop, Window};
 use prost::DecodeError;
 use prost::encoding::{WireType, decode_key, decode_varint};
+#[cfg(writes)]
+use prost::encoding::{encode_key, encode_varint};
 use std::ops::Range;
 
 /// The maximum length of a field's key and of the varint after it.
@@ -141,4 +143,19 @@ pub(super) fn text<'w>(window: &'w Window, field: &Field, limit: u64) -> Result<
     }
     let bytes = window.get(range.clone())?;
     std::str::from_utf8(bytes).map_err(|_| malformed("a text is not UTF-8").at(range).into())
+}
+
+/// Writes a field with a number.
+#[cfg(writes)]
+pub(super) fn put_varint(out: &mut Vec<u8>, number: u32, value: u64) {
+    encode_key(number, WireType::Varint, out);
+    encode_varint(value, out);
+}
+
+/// Writes a field with a message, a text or bytes.
+#[cfg(writes)]
+pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
 }

@@ -1,12 +1,11 @@
 //! Writes a graph with its weights in another file. All fields that do not change are copied byte for byte.
 
-use super::fields::{attribute, function, graph, model, node, tensor as field};
+use super::fields::{attribute, function, graph, model, node, tensor as field, value_info};
 use super::paths::{Attributes, check_path, function_prefix, training_prefix};
-use super::protobuf::{Field, Message, name};
+use super::protobuf::{Field, Message, name, put_bytes, put_varint};
 use super::tensor::TensorProto;
 use crate::error::{Error, ErrorKind};
 use crate::window::{Stop, Window};
-use prost::encoding::{WireType, encode_key, encode_varint};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -32,8 +31,6 @@ pub(crate) enum InitializerStorage {
 /// # Errors
 /// As for the parser.
 pub(crate) fn input_names(window: &Window) -> Result<HashSet<String>, Stop> {
-    const INPUT: u32 = 11;
-    const NAME: u32 = 1;
     let mut names = HashSet::new();
     let mut model = Message::whole_file(window, 0..window.whole_length()?);
     while let Some(field) = model.next()? {
@@ -42,12 +39,12 @@ pub(crate) fn input_names(window: &Window) -> Result<HashSet<String>, Stop> {
         }
         let mut graph = Message::new(window, field.bytes()?);
         while let Some(field) = graph.next()? {
-            if field.number != INPUT {
+            if field.number != graph::INPUT {
                 continue;
             }
             let mut input = Message::new(window, field.bytes()?);
             while let Some(field) = input.next()? {
-                if field.number == NAME {
+                if field.number == value_info::NAME {
                     names.insert(name(window, &field)?.to_owned());
                 }
             }
@@ -250,17 +247,6 @@ fn cast_node(stored: &str, output: &str, to: u64) -> Vec<u8> {
     put_bytes(&mut cast, 4, b"Cast");
     put_bytes(&mut cast, node::ATTRIBUTE, &to_attribute);
     cast
-}
-
-fn put_varint(out: &mut Vec<u8>, number: u32, value: u64) {
-    encode_key(number, WireType::Varint, out);
-    encode_varint(value, out);
-}
-
-fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
-    encode_key(number, WireType::LengthDelimited, out);
-    encode_varint(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
 }
 
 /// States that the bytes of an initializer are in another file.

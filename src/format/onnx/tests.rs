@@ -10,36 +10,36 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// A Protobuf message under construction.
 #[derive(Default, Clone)]
-struct Message(Vec<u8>);
+pub(super) struct Message(pub(super) Vec<u8>);
 
 impl Message {
-    fn varint(mut self, number: u32, value: u64) -> Self {
+    pub(super) fn varint(mut self, number: u32, value: u64) -> Self {
         encode_key(number, WireType::Varint, &mut self.0);
         encode_varint(value, &mut self.0);
         self
     }
 
-    fn bytes(mut self, number: u32, bytes: impl AsRef<[u8]>) -> Self {
+    pub(super) fn bytes(mut self, number: u32, bytes: impl AsRef<[u8]>) -> Self {
         encode_key(number, WireType::LengthDelimited, &mut self.0);
         encode_varint(bytes.as_ref().len() as u64, &mut self.0);
         self.0.extend(bytes.as_ref());
         self
     }
 
-    fn message(self, number: u32, message: Message) -> Self {
+    pub(super) fn message(self, number: u32, message: Message) -> Self {
         self.bytes(number, message.0)
     }
 }
 
-fn message() -> Message {
+pub(super) fn message() -> Message {
     Message::default()
 }
 
-fn model(graph: Message) -> Vec<u8> {
+pub(super) fn model(graph: Message) -> Vec<u8> {
     message().varint(1, 10).bytes(2, "tests").message(8, message().varint(2, 21)).message(7, graph).0
 }
 
-fn tensor(name: &str, data_type: u64, dims: &[u64]) -> Message {
+pub(super) fn tensor(name: &str, data_type: u64, dims: &[u64]) -> Message {
     let dims = dims.iter().fold(message(), |message, dim| message.varint(1, *dim));
     dims.varint(2, data_type).bytes(8, name)
 }

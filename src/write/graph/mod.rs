@@ -6,11 +6,13 @@
 use super::companion::Companion;
 use super::conversion::{in_dtype, stored_tensors};
 use super::files::convert_to;
+use super::order::TensorOrder;
 use super::source::Source;
 use super::{ConvertOptions, Converted, Extent, Input, cast};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
+use crate::format::onnx::parts;
 use crate::format::onnx::rewrite::{self, InitializerStorage};
 use crate::format::safetensors::layout;
 use crate::index::{Component, Metadata, Tensor};
@@ -52,19 +54,32 @@ pub(super) fn convert(
 ) -> Result<Converted> {
     let format = options.format.map_or_else(|| super::format_named("apr"), Ok)?;
     check_options(options, format, input)?;
-    let options = options.clone().format(format);
-    let inputs = RefCell::new(HashSet::new());
-    input.parse_first(&|window| {
-        *inputs.borrow_mut() = rewrite::input_names(window)?;
-        Ok(())
-    })?;
+    let mut options = options.clone().format(format);
+    let inputs = parsed(input, &rewrite::input_names)?;
     let weights = Weights::of(input, format, &options)?;
-    let graph = Graph { input, path: folder.join("model.onnx"), inputs: inputs.into_inner(), weights: &weights };
+    if options.by_layer {
+        let mut order = parsed(input, &parts::order_of_use)?;
+        order.retain(|name| weights.sources.contains_key(name));
+        options = options.order(TensorOrder::Names(order));
+    }
+    let path = folder.join("model.onnx");
+    let (by_layer, obstacle) = (options.by_layer, RefCell::default());
+    let graph = Graph { input, path, inputs, weights: &weights, by_layer, obstacle };
     let mut created = CreatedFolders::default();
     created.create(folder)?;
     let out = folder.join(format!("model{}", format.extensions.first().copied().unwrap_or_default()));
     let converted = convert_to(&weights, &out, &options, progress, Some(&graph))?;
     Ok(Converted { warnings: graph.warnings(&options, converted.warnings), ..converted })
+}
+
+/// What a reader of the graph returns.
+fn parsed<T: Default>(input: &dyn Input, read: &dyn Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+    let found = RefCell::new(T::default());
+    input.parse_first(&|window| {
+        *found.borrow_mut() = read(window)?;
+        Ok(())
+    })?;
+    Ok(found.into_inner())
 }
 
 fn check_options(options: &ConvertOptions, format: &Format, input: &dyn Input) -> Result<()> {
@@ -77,6 +92,10 @@ fn check_options(options: &ConvertOptions, format: &Format, input: &dyn Input) -
             return refuse("the operators of this graph are older than casts from BF16", "Choose F16.");
         }
         _ => {}
+    }
+    if options.by_layer && options.order.is_for_streaming() {
+        let what = "the order of the nodes is that of the tensors";
+        return refuse(what, "Leave out either `ConvertOptions::order` or `ConvertOptions::by_layer`.");
     }
     if format.name == "safetensors" && !(options.metadata.is_empty() && options.alignment.is_none_or(|it| it == 8)) {
         let what = "metadata and another alignment would move the tensors that the graph refers to";
@@ -171,10 +190,15 @@ struct Graph<'a> {
     /// The names of the graph's inputs. Initializers with such a name keep their type, which callers may know.
     inputs: HashSet<String>,
     weights: &'a Weights<'a>,
+    /// Whether its parts are marked.
+    by_layer: bool,
+    /// Why it has only one part.
+    obstacle: RefCell<Option<String>>,
 }
 
 impl Graph<'_> {
     fn warnings(&self, options: &ConvertOptions, mut warnings: Vec<String>) -> Vec<String> {
+        warnings.extend(self.obstacle.borrow().clone());
         let Some(dtype) = &options.dtype else { return warnings };
         let is_kept = |tensor: &&Tensor| self.inputs.contains(&tensor.name) && target_dtype(tensor, dtype).is_some();
         let mut kept = self.weights.tensors.iter().filter(is_kept);
@@ -208,6 +232,19 @@ impl Graph<'_> {
     }
 }
 
+impl Graph<'_> {
+    /// Marks the parts of the graph. Notes why there is only one.
+    fn with_parts(&self, graph: &[u8], model: &Path) -> Result<Vec<u8>> {
+        let weights = model.file_name().unwrap_or_default().to_string_lossy();
+        let marked = parts::marked(graph, &weights)?;
+        if marked.part_count == 1 {
+            let why = marked.obstacle.unwrap_or_else(|| "its weights are small, or few nodes need them".into());
+            *self.obstacle.borrow_mut() = Some(format!("the graph has one part: {why}"));
+        }
+        Ok(marked.model)
+    }
+}
+
 impl Companion for Graph<'_> {
     fn path(&self) -> &Path {
         &self.path
@@ -217,16 +254,15 @@ impl Companion for Graph<'_> {
         self.inputs.contains(&tensor.name) || !is_float(&tensor.dtype)
     }
 
-    fn write(&self, written: &[&Tensor]) -> Result<FinishedFile> {
+    fn write(&self, written: &[&Tensor], model: &Path) -> Result<FinishedFile> {
         let places = self.places(written)?;
-        let graph = RefCell::new(Vec::new());
-        self.input.parse_first(&|window: &Window| -> Result<(), Stop> {
-            let place_of = |name: &str| places.get(name).cloned().unwrap_or(InitializerStorage::Kept);
-            *graph.borrow_mut() = rewrite::rewrite(window, &place_of)?;
-            Ok(())
-        })?;
+        let place_of = |name: &str| places.get(name).cloned().unwrap_or(InitializerStorage::Kept);
+        let mut graph = parsed(self.input, &|window| rewrite::rewrite(window, &place_of))?;
+        if self.by_layer {
+            graph = self.with_parts(&graph, model)?;
+        }
         let mut file = PartialFile::create(&self.path)?;
-        file.write(&graph.into_inner())?;
+        file.write(&graph)?;
         file.finish()
     }
 }

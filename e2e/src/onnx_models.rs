@@ -1,4 +1,4 @@
-//! ONNX models that others have published, each split into a graph and compressed weights.
+//! ONNX models that others have published, each split into a graph with marked parts and compressed weights.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn write(project: &Project, folder: &Path) -> Result<()> {
     for (name, path) in MODELS {
         let (original, folder) = (packages.join(path), folder.join(name));
         fs::create_dir(&folder)?;
-        let options = ConvertOptions::default().compression(Compression::Auto);
+        let options = ConvertOptions::default().compression(Compression::Auto).by_layer(true);
         write::convert(&Reader::open(&original)?, &folder, &options, &())?;
         fs::copy(&original, folder.join("original.onnx"))?;
     }

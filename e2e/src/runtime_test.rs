@@ -35,11 +35,12 @@ impl Runtime {
 
 const TRANSFORMERS_WITH_JSPI: &str = "transformers_jspi";
 
-const RUNTIMES: [Runtime; 12] = [
+const RUNTIMES: [Runtime; 13] = [
     Runtime { module: "litertjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_ahead", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "onnxruntime_streamed", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
     Runtime { module: "service_worker", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },

@@ -3,7 +3,9 @@
 //! The graph stays one file that every runtime reads. An entry of its metadata, [`KEY`], lists the parts, in JSON:
 //!
 //! ```json
-//! {"weights": "model.apr", "parts": [{"nodes": [[0, 12]], "initializers": [[0, 3]], "inputs": ["x"], "outputs": ["y"]}]}
+//! {"weights": "model.apr", "parts": [
+//!   {"nodes": [[0, 12]], "initializers": [[0, 3]], "inputs": ["x"], "outputs": ["y"]}
+//! ]}
 //! ```
 //!
 //! `nodes` and `initializers` are half-open ranges of their numbers in the graph. `inputs` are the inputs of the graph

@@ -24,11 +24,13 @@ const READ_AHEAD_BYTES = 64 * 1024 * 1024;
  *
  * @param {StreamingLoader | RemoteFile} source
  * @param {string} path
- * @param {{ graph?: Uint8Array<ArrayBuffer>, readAhead?: number, signal?: AbortSignal }} how
+ * @param {{ graph?: Uint8Array<ArrayBuffer>, inOrder?: Range[], readAhead?: number, signal?: AbortSignal }} how
+ *   `inOrder` are the ranges that will be needed, if their order is known.
  * @param {(listener: () => void) => void} whenClosed
  * @returns {Promise<BlobSource>}
  */
-export async function withReadAhead(source, path, { graph, readAhead = READ_AHEAD_BYTES, signal }, whenClosed) {
+export async function withReadAhead(source, path, how, whenClosed) {
+  const { graph, inOrder, readAhead = READ_AHEAD_BYTES, signal } = how;
   /** @type {(() => void)[]} What is done on an abort, and when the source is closed. */
   const ends = [];
   let hasEnded = false;
@@ -47,18 +49,21 @@ export async function withReadAhead(source, path, { graph, readAhead = READ_AHEA
   if (readAhead === 0) return direct;
   /** @type {Range[]} Nothing says which bytes of a file belong to the graph, so a first visit reads none of them. */
   let inFile = [];
-  if (graph) inFile = externalRanges(graph, path).map(([start, end]) => [start, Math.min(end, size)]);
+  if (inOrder) inFile = inOrder;
+  else if (graph) inFile = externalRanges(graph, path).map(([start, end]) => [start, Math.min(end, size)]);
   else if (isModel) inFile = tensorRanges(await source.loadIndex(), size);
   const isCaching = !hasEnded && /** @type {any} */ (source)[isModel ? IS_CACHING : IS_FILE_CACHING];
-  const order = isCaching ? await RecordedOrder.open(path, size, inFile) : new RecordedOrder(undefined, inFile);
+  const isRecorded = isCaching && !inOrder;
+  const order = isRecorded ? await RecordedOrder.open(path, size, inFile) : new RecordedOrder(undefined, inFile);
   checkAborted(signal);
   if (hasEnded) return direct; // its reads reject
-  const ranges = joined(order.ranges);
+  const ranges = inOrder ?? joined(order.ranges);
   // The blocks that a file keeps for reads that overlap would be kept a second time.
   const file = isModel ? undefined : source;
   const read = file && ((/** @type {number} */ start, /** @type {number} */ end, /** @type {AbortSignal} */ signal) =>
     piecesOf(file.stream({ start, end, signal })));
-  const ahead = new ReadAhead({ ahead: /** @type {any} */ (read ?? direct.read), now: direct.read }, ranges, readAhead);
+  const reads = { ahead: /** @type {any} */ (read ?? direct.read), now: direct.read };
+  const ahead = new ReadAhead(reads, ranges, readAhead, inOrder && Infinity);
   ends.push(() => {
     ahead.stop();
     if (!signal?.aborted) order.save();

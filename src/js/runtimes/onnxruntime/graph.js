@@ -1,6 +1,6 @@
 // @ts-check
 // Which bytes of external data an ONNX graph refers to. The numbers are those of the fields in onnx.proto.
-import { invalid } from "../../loader/error.js";
+import { decoded, fields, malformed } from "./protobuf.js";
 
 /** @import { Range } from "./ranges.js" */
 
@@ -9,7 +9,7 @@ import { invalid } from "../../loader/error.js";
  *
  * @type {Record<string, Record<number, string>>}
  */
-const MESSAGES = {
+export const MESSAGES = {
   model: { 7: "graph" },
   graph: { 1: "node", 5: "tensor", 15: "sparse" },
   node: { 5: "attribute" },
@@ -18,10 +18,10 @@ const MESSAGES = {
 };
 
 /** The field of a tensor with its place in a file: pairs of texts with the fields 1 and 2. */
-const EXTERNAL_DATA = 13;
+export const EXTERNAL_DATA = 13;
 
 /** Graphs in attributes of nodes, such as the branches of `If`, have nodes of their own. */
-const MAX_DEPTH = 64;
+export const MAX_DEPTH = 64;
 
 /**
  * The ranges of the file at `path` that the graph refers to, in the order of the graph.
@@ -42,9 +42,9 @@ export function externalRanges(graph, path) {
   function visit(message, bytes, depth) {
     if (message === "tensor") return void ranges.push(...placeOf(bytes, path));
     if (depth > MAX_DEPTH) throw malformed();
-    for (const [number, content] of fields(bytes)) {
+    for (const { number, content } of fields(bytes)) {
       const inner = MESSAGES[message]?.[number];
-      if (inner) visit(inner, content, depth + 1);
+      if (inner && content) visit(inner, content, depth + 1);
     }
   }
 
@@ -61,54 +61,36 @@ export function externalRanges(graph, path) {
  * @returns {Range[]}
  */
 function placeOf(tensor, path) {
-  /** @type {Map<string, string>} */
-  const place = new Map();
-  for (const [number, entry] of fields(tensor)) {
-    if (number !== EXTERNAL_DATA) continue;
-    const texts = new Map([...fields(entry)].map(([number, content]) => [number, new TextDecoder().decode(content)]));
-    place.set(texts.get(1) ?? "", texts.get(2) ?? "");
-  }
+  const place = externalData(tensor);
   const normalized = (/** @type {string | undefined} */ location) => location?.replace(/^\.\//, "");
   if (place.size === 0 || normalized(place.get("location")) !== normalized(path)) return [];
+  return rangeOf(place);
+}
+
+/**
+ * The entries of a tensor about its place in another file. None, if it is in the graph.
+ *
+ * @param {Uint8Array<ArrayBuffer>} tensor
+ */
+export function externalData(tensor) {
+  /** @type {Map<string, string>} */
+  const place = new Map();
+  for (const { number, content } of fields(tensor)) {
+    if (number !== EXTERNAL_DATA || !content) continue;
+    const texts = new Map([...fields(content)].map(({ number, content }) => [number, content && decoded(content)]));
+    place.set(texts.get(1) ?? "", texts.get(2) ?? "");
+  }
+  return place;
+}
+
+/**
+ * @param {Map<string, string>} place
+ * @returns {Range[]} One, or none if ONNX Runtime refuses the numbers.
+ */
+export function rangeOf(place) {
   const numbers = [place.get("offset") ?? "0", place.get("length") ?? "0"];
-  if (!numbers.every((text) => /^\d+$/.test(text))) return []; // ONNX Runtime refuses the graph
+  if (!numbers.every((text) => /^\d+$/.test(text))) return [];
   const [start = 0, length = 0] = numbers.map(Number);
   const end = place.has("length") ? start + length : Infinity;
   return Number.isSafeInteger(start) && (Number.isSafeInteger(end) || end === Infinity) ? [[start, end]] : [];
 }
-
-/**
- * The fields of a message that have a length, with their numbers.
- *
- * @param {Uint8Array<ArrayBuffer>} bytes
- * @returns {Generator<[number: number, content: Uint8Array<ArrayBuffer>]>}
- */
-function* fields(bytes) {
-  let at = 0;
-
-  /** Numbers above 2^53 are rounded: they are not those of fields, and lie outside the message. */
-  function varint() {
-    for (let value = 0, factor = 1; ; factor *= 128) {
-      const byte = bytes[at++];
-      if (byte === undefined) throw malformed();
-      value += (byte & 127) * factor;
-      if (byte < 128) return value;
-    }
-  }
-
-  while (at < bytes.length) {
-    const key = varint();
-    const wireType = key % 8;
-    if (wireType === 0) varint();
-    else if (wireType === 1) at += 8;
-    else if (wireType === 5) at += 4;
-    else if (wireType === 2) {
-      const end = varint() + at;
-      if (end > bytes.length) throw malformed();
-      yield [Math.floor(key / 8), bytes.subarray(at, end)];
-      at = end;
-    } else throw malformed();
-  }
-}
-
-const malformed = () => invalid("`graph` is not an ONNX model");

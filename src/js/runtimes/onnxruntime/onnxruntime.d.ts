@@ -108,3 +108,73 @@ export function externalData(
  * Throws for invalid arguments. Other errors reject `loader` and the session.
  */
 export function prepare(source: Source, path: string, options?: PrepareOptions): PreparedData;
+
+/** What {@link streamed} uses of ONNX Runtime Web. */
+export interface Runtime<Tensor = any> {
+  readonly InferenceSession: {
+    create(graph: Uint8Array, options?: any): Promise<RuntimeSession<Tensor>>;
+  };
+}
+
+/** What {@link streamed} uses of a session of ONNX Runtime Web. */
+export interface RuntimeSession<Tensor = any> {
+  run(feeds: Record<string, Tensor>, options?: any): Promise<{ readonly [name: string]: Tensor }>;
+  release(): Promise<void>;
+}
+
+/** Options of {@link streamed}. */
+export interface StreamedOptions<Tensor = any> {
+  /** ONNX Runtime Web, such as the module `onnxruntime-web/jspi`, or a promise of it. */
+  ort: Runtime<Tensor> | PromiseLike<Runtime<Tensor>>;
+  /**
+   * The weights: a loader, or what `StreamingLoader.open` takes. If it is given, the weights are requested together
+   * with the graph. Default: the file beside the graph that `weightstream convert` has written.
+   */
+  weights?: Source | StreamingLoader | undefined;
+  /** Options of `InferenceSession.create`, such as `executionProviders`. Default: those of ONNX Runtime. */
+  session?: object | undefined;
+  /** Options of `StreamingLoader.open`, with which the graph is opened, too. Default: the same `signal`. */
+  open?: OpenOptions | undefined;
+  /** How many bytes are requested before a part asks for them, at most. Default: 64 MiB. */
+  readAhead?: number | undefined;
+  /** Aborts the load. Calls that have not ended reject with the `reason` of the signal. Default: none. */
+  signal?: AbortSignal | null | undefined;
+  /** Called while the weights are read, at most ten times a second, and once at the end. Default: none. */
+  onProgress?: ((event: ExternalDataProgress) => void) | undefined;
+}
+
+/** A graph in parts, each in a session of its own. */
+export interface StreamedSession<Tensor = any> {
+  /** The inputs of the graph. */
+  readonly inputNames: readonly string[];
+  /** The outputs of the graph. */
+  readonly outputNames: readonly string[];
+  /** Resolves when the weights of all parts have arrived. Rejects with the reason if they do not. */
+  readonly loaded: Promise<void>;
+  /**
+   * Computes the outputs of the graph. It may be called at once: each part computes as soon as it is there. Calls end
+   * in their order. `options` are those of the method `run` of ONNX Runtime, for each part.
+   */
+  run(feeds: Record<string, Tensor>, options?: object): Promise<Record<string, Tensor>>;
+  /** Frees the memory. Weights that are still arriving are not needed any more. */
+  release(): Promise<void>;
+}
+
+/**
+ * Opens a graph that computes while its weights arrive: `weightstream convert model.onnx out/ --by-layer` writes it and
+ * its weights. Each part becomes a session of its own. Resolves when the graph is read and its weights are requested.
+ *
+ * ```js
+ * const session = await streamed("/model/model.onnx", { ort: import("onnxruntime-web/jspi") });
+ * const { logits } = await session.run({ input_ids, attention_mask });
+ * await session.release();
+ * ```
+ *
+ * The source of the graph is what `openFile` takes, or its bytes.
+ *
+ * Rejects with `INVALID_ARGUMENT` for a graph without marked parts, and with `FORMAT` for one that is damaged or does
+ * not belong to the weights.
+ */
+export function streamed<Tensor = any>(
+  graph: Source | Uint8Array | ArrayBuffer, options: StreamedOptions<Tensor>,
+): Promise<StreamedSession<Tensor>>;

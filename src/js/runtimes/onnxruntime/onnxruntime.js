@@ -6,8 +6,9 @@ import { observed } from "../../file/observed.js";
 import { checkAborted } from "../../loader/abort.js";
 import { WHEN_CLOSED } from "../../loader/closing.js";
 import { invalid } from "../../loader/error.js";
-import { externalOptions, prepareOptions } from "./options.js";
+import { externalOptions, prepareOptions, streamedOptions } from "./options.js";
 import { withReadAhead } from "./ahead.js";
+import { openStreamed } from "./streamed.js";
 
 /** @import * as Api from "./onnxruntime.js" */
 /** @import { BlobSource } from "../../file/blob.js" */
@@ -54,6 +55,16 @@ export function prepare(source, path, given) {
   return { externalData: [{ path, data: lazyBlob(pending, "") }], loader, close };
 }
 
+/** @type {typeof Api.streamed} */
+export async function streamed(graph, given) {
+  const how = streamedOptions(given);
+  const { signal, onProgress, readAhead } = how;
+  checkAborted(signal);
+  const observed = { ...(signal && { signal }), ...(onProgress && { onProgress }) };
+  const ahead = readAhead === undefined ? {} : { readAhead };
+  return openStreamed(graph, how, (loader, path, inOrder) => dataOf(loader, path, { ...observed, ...ahead, inOrder }));
+}
+
 /**
  * The only event of data that cannot be opened.
  *
@@ -78,7 +89,7 @@ function checkPath(path) {
 /**
  * @param {StreamingLoader | RemoteFile} source
  * @param {string} path
- * @param {ReturnType<typeof externalOptions>} how
+ * @param {ReturnType<typeof externalOptions> & { inOrder?: import("./ranges.js").Range[] }} how
  */
 async function dataOf(source, path, how) {
   if (!(source instanceof StreamingLoader || source instanceof RemoteFile)) {

@@ -10,11 +10,24 @@ import { callable, integer, optional, options, signal } from "../../options/opti
 
 const lengthOfBuffer = getter("ArrayBuffer", "byteLength");
 
+/**
+ * The bytes of a buffer or a view; undefined for anything else.
+ *
+ * @param {any} value
+ * @returns {Uint8Array<ArrayBuffer> | undefined}
+ */
+export function bytesOf(value) {
+  if (ArrayBuffer.isView(value)) {
+    return new Uint8Array(/** @type {ArrayBuffer} */ (value.buffer), value.byteOffset, value.byteLength);
+  }
+  return tryGet(lengthOfBuffer, value) === undefined ? undefined : new Uint8Array(value);
+}
+
 /** @type {Check<Uint8Array<ArrayBuffer>>} */
 const graph = (value, name) => {
-  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-  if (tryGet(lengthOfBuffer, value) !== undefined) return new Uint8Array(value);
-  throw invalidValue(name, value, "the bytes of the graph");
+  const bytes = bytesOf(value);
+  if (!bytes) throw invalidValue(name, value, "the bytes of the graph");
+  return bytes;
 };
 
 const isObject = (/** @type {unknown} */ value) => typeof value === "object" && value !== null;
@@ -22,5 +35,15 @@ const isObject = (/** @type {unknown} */ value) => typeof value === "object" && 
 const open = check(isObject, "an object with options of StreamingLoader.open");
 const EXTERNAL = { signal, onProgress: callable, graph, readAhead: integer(0) };
 
+/** @type {Check<any>} `streamed` awaits it: it may be a promise. */
+const runtime = check(isObject, "ONNX Runtime Web, or a promise of it");
+/** @type {Check<object>} ONNX Runtime checks them. */
+const session = check(isObject, "an object with options of InferenceSession.create");
+/** @type {Check<any>} `StreamingLoader.open` checks it. */
+const weights = (value) => value;
+const { graph: _, ...OBSERVED } = EXTERNAL;
+const STREAMED = { ...OBSERVED, open, ort: runtime, session, weights };
+
 export const externalOptions = optional(options(EXTERNAL, "externalData"));
 export const prepareOptions = optional(options({ ...EXTERNAL, open }, "prepare"));
+export const streamedOptions = optional(options(STREAMED, "streamed"));

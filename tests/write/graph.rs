@@ -10,7 +10,7 @@ use weightstream::blocking::Model;
 use weightstream::internals::dtype::{Dtype, element_count};
 use weightstream::internals::index::Tensor;
 use weightstream::internals::native::Reader;
-use weightstream::internals::write::ConvertOptions;
+use weightstream::internals::write::{ConvertOptions, TensorOrder};
 use weightstream::{Error, ErrorKind, LoadRequest};
 
 /// The dtype, shape and digest of each tensor.
@@ -137,6 +137,34 @@ fn cast_weights_are_stored_under_another_name_and_cast_back() {
     }
     let text = String::from_utf8_lossy(&fs::read(folder.path("out/model.onnx")).unwrap()).into_owned();
     assert!(text.matches("Cast").count() >= 4);
+}
+
+#[test]
+fn parts_are_marked_in_the_graph_with_the_file_of_the_weights() {
+    let shards = ConvertOptions::default().max_shard_bytes(40 << 10);
+    for options in [ConvertOptions::default(), shards] {
+        let (folder, weights) = split("large.onnx", &options.by_layer(true)).unwrap();
+        let file = weights.file_name().unwrap().to_str().unwrap().to_owned();
+        let weights = Reader::open(weights).unwrap();
+        write_view(&weights, &folder.path("out/model.safetensors"));
+        let graph = Reader::open(folder.path("out/model.onnx")).unwrap();
+        assert_eq!(contents(&graph), contents(&Reader::open(fixture("large.onnx")).unwrap()));
+        let mark = graph.metadata().metadata["metadata_props"]["weightstream.parts"].as_str().unwrap();
+        let mark: serde_json::Value = serde_json::from_str(mark).unwrap();
+        assert_eq!(mark["weights"], file);
+        assert_eq!(mark["parts"].as_array().unwrap().len(), 1, "its weights have less than 1 MiB");
+    }
+}
+
+#[test]
+fn only_a_graph_has_parts_and_their_order_is_that_of_its_nodes() {
+    let by_layer = ConvertOptions::default().by_layer(true);
+    let ordered = by_layer.clone().order(TensorOrder::Layers);
+    assert_eq!(split("large.onnx", &ordered).err().map(|error| error.kind), Some(ErrorKind::InvalidArgument));
+    let folder = Folder::new();
+    let reader = Reader::open(fixture("large.onnx")).unwrap();
+    let to_file = weightstream::internals::write::convert(&reader, &folder.path("model.apr"), &by_layer, &());
+    assert_eq!(to_file.unwrap_err().kind, ErrorKind::InvalidArgument);
 }
 
 #[test]

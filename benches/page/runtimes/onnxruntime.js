@@ -2,6 +2,8 @@
 import * as ort from "onnxruntime-web";
 import { floats, inputs } from "./inputs.js";
 
+export { ort };
+
 ort.env.wasm.wasmPaths = "/npm/onnxruntime-web/dist/";
 ort.env.wasm.numThreads = 1;
 

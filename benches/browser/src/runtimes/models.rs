@@ -39,6 +39,8 @@ pub(super) enum Variant {
     Raw,
     F16,
     Lz4,
+    /// With marked parts.
+    ByLayer,
 }
 
 impl Model {
@@ -61,7 +63,7 @@ impl Model {
     /// Trained and random floats, and quantized weights with their full range, hardly compress.
     pub(super) fn variants(self) -> &'static [Variant] {
         match self {
-            Model::MiniLm | Model::Large => &[Variant::Raw, Variant::F16],
+            Model::MiniLm | Model::Large => &[Variant::Raw, Variant::F16, Variant::ByLayer],
             Model::MiniLmInt8 => &[Variant::Raw, Variant::Lz4],
         }
     }
@@ -73,6 +75,7 @@ impl Variant {
             Variant::Raw => "raw",
             Variant::F16 => "f16",
             Variant::Lz4 => "lz4",
+            Variant::ByLayer => "by-layer",
         }
     }
 
@@ -82,6 +85,7 @@ impl Variant {
             Variant::Raw => options,
             Variant::F16 => options.dtype(Dtype::F16),
             Variant::Lz4 => options.compression(Compression::Lz4),
+            Variant::ByLayer => options.by_layer(true),
         }
     }
 }

@@ -54,7 +54,9 @@ pub(super) fn rows(scenario: &Scenario, samples: &Samples) -> Vec<Row> {
                 rows.push(Row { case, title, quantity, theirs: median(theirs), ours, ratio, goal });
             };
             add("time, ms", &|sample| Some(sample.ms), goals.0);
-            add("peak, MiB", &|sample| Some(sample.peak_bytes? as f64 / f64::from(1 << 20)), goals.1);
+            if scenario.has_output(Way::Own) {
+                add("peak, MiB", &|sample| Some(sample.peak_bytes? as f64 / f64::from(1 << 20)), goals.1);
+            }
             add("received of the model, MB", &|sample| Some(sample.model_bytes as f64 / 1e6), None);
             if state == State::Cut {
                 add("errors", &|sample| Some(sample.errors as f64), Some(0.0));
@@ -78,6 +80,7 @@ fn title(scenario: &Scenario, variant: Variant, state: State) -> String {
         Variant::Raw => "raw",
         Variant::F16 => "F16",
         Variant::Lz4 => "LZ4",
+        Variant::ByLayer => "by layer",
     };
     format!("{}, {}, {variant}, {line}, {state}", scenario.runtime.title(), scenario.model.title())
 }

@@ -21,6 +21,8 @@ pub(super) enum Runtime {
     Onnx,
     /// Without copies of the weights in another layout, which take memory of their own.
     OnnxUnpacked,
+    /// A session for each part of the graph, compared with a download of the same files that computes nothing.
+    OnnxStreamed,
     Transformers,
 }
 
@@ -29,6 +31,7 @@ impl Runtime {
         match self {
             Runtime::Onnx => "onnxruntime",
             Runtime::OnnxUnpacked => "onnxruntime-unpacked",
+            Runtime::OnnxStreamed => "onnxruntime-streamed",
             Runtime::Transformers => "transformers",
         }
     }
@@ -38,6 +41,7 @@ impl Runtime {
         match self {
             Runtime::Onnx => "onnxruntime",
             Runtime::OnnxUnpacked => "unpacked",
+            Runtime::OnnxStreamed => "streamed",
             Runtime::Transformers => "transformers",
         }
     }
@@ -46,6 +50,7 @@ impl Runtime {
         match self {
             Runtime::Onnx => "ONNX Runtime Web",
             Runtime::OnnxUnpacked => "ONNX Runtime Web, `disable_prepacking`",
+            Runtime::OnnxStreamed => "ONNX Runtime Web, `streamed`",
             Runtime::Transformers => "transformers.js",
         }
     }
@@ -119,6 +124,8 @@ pub(super) fn all() -> Vec<Scenario> {
     }
     let runtime = Runtime::OnnxUnpacked;
     all.push(Scenario { runtime, model: Model::Large, connection: Connection::Loopback });
+    let streamed = |model| Scenario { runtime: Runtime::OnnxStreamed, model, connection: Connection::Slow };
+    all.extend([Model::MiniLm, Model::Large].map(streamed));
     all
 }
 
@@ -134,13 +141,23 @@ impl Scenario {
 
     pub(super) fn ways(&self) -> Vec<Way> {
         let variants = self.model.variants().iter().copied();
-        // Over the slow line, a raw file of 1 GiB takes the same time with either loader.
-        let variants = variants.filter(|variant| !self.is_long() || *variant == Variant::F16);
+        let is_measured = |variant: &Variant| match self.runtime {
+            Runtime::OnnxStreamed => *variant == Variant::ByLayer,
+            // Over the slow line, a raw file of 1 GiB takes the same time with either loader.
+            _ if self.is_long() => *variant == Variant::F16,
+            _ => *variant != Variant::ByLayer,
+        };
+        let variants = variants.filter(is_measured);
         [Way::Own].into_iter().chain(variants.map(Way::Ours)).collect()
     }
 
     pub(super) fn has_warm(&self) -> bool {
-        !self.is_long()
+        !self.is_long() && self.runtime != Runtime::OnnxStreamed
+    }
+
+    /// Whether there is an output to compare. A download has none.
+    pub(super) fn has_output(&self, way: Way) -> bool {
+        way != Way::Own || self.runtime != Runtime::OnnxStreamed
     }
 
     pub(super) fn max_rounds(&self) -> usize {
@@ -159,6 +176,7 @@ impl Scenario {
             (State::Cold, Connection::Slow, Variant::Lz4) => Some(0.75),
             (State::Cold, Connection::Slow, Variant::F16) => Some(0.55),
             (State::Warm, _, Variant::Raw) => Some(0.6),
+            (State::Cold, Connection::Slow, Variant::ByLayer) => Some(1.05),
             _ => None,
         }
     }
@@ -193,7 +211,7 @@ impl Way {
 
     /// Whether it is also measured with a connection that breaks.
     pub(super) fn is_cut(self, scenario: &Scenario) -> bool {
-        scenario.ways().iter().take(2).any(|way| *way == self)
+        scenario.runtime != Runtime::OnnxStreamed && scenario.ways().iter().take(2).any(|way| *way == self)
     }
 
     /// Whether the weights are the same.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 /// What the library calls an option, the option of the command line, and a command that has it. The first of two that
 /// match is replaced.
-const OPTIONS: [(&str, &str, &str); 20] = [
+const OPTIONS: [(&str, &str, &str); 21] = [
     ("ConvertOptions::metadata_first", "--metadata-first", "convert"),
     ("ConvertOptions::max_shard_bytes", "--shard-size", "convert"),
     ("ConvertOptions::omit_metadata", "--no-metadata", "convert"),
@@ -19,6 +19,7 @@ const OPTIONS: [(&str, &str, &str); 20] = [
     ("ConvertOptions::dtype", "--dtype", "convert"),
     ("ConvertOptions::allow_loss", "--allow-loss", "convert"),
     ("ConvertOptions::order", "--order", "convert"),
+    ("ConvertOptions::by_layer", "--by-layer", "convert"),
     ("without `keep_existing`", "with `--force`", "convert"),
     ("ExtractOptions::component", "--component", "extract"),
     ("ExtractOptions::as_bytes", "--bytes", "extract"),

@@ -18,7 +18,7 @@ async function frame(answer) {
     const url = String(input);
     if (/_cache\.wasm/.test(url)) await isCacheReleased;
     else if (/\.wasm/.test(url)) await released;
-    if (!/\/m\.(safetensors|zt)$/.test(url)) return fetch.call(page, input, init);
+    if (!/\/m\.(safetensors|zt)(#|$)/.test(url)) return fetch.call(page, input, init);
     const range = new Headers(init.headers).get("Range");
     requests.push({ range, init });
     return answer(range, init);
@@ -146,6 +146,31 @@ export async function theIndexOfAZtensorFileIsRequestedWithItsHead() {
     remove();
   }
   failures.same("the whole file is not received", isAborted, true);
+  return failures;
+}
+
+// Of another origin, only a range with a start needs no preflight request.
+export async function theUrlMayStateTheLengthOfAZtensorFile() {
+  const failures = new Failures();
+  const small = new Uint8Array(await (await fetch("/fixtures/ztensor/zt212_canonical.zt")).arrayBuffer());
+  const model = new Uint8Array(small.length + 200_000);
+  model.set(small.subarray(0, 8));
+  model.set(small.subarray(8), model.length - small.length + 8);
+  const { length } = model;
+  const end = `bytes=${length - 65_536}-${length - 1}`;
+  const cases = [["#length=", length, [end]], ["#length=", length - 1, [`bytes=${length - 65_537}-${length - 2}`, end]],
+    ["", "", [end]]];
+  for (const [key, stated, expected] of cases) {
+    const { StreamingLoader, requests, release, until, remove } = await frame(answerWith(model));
+    const opening = StreamingLoader.open(`https://models.example/m.zt${key}${stated}`, { cache: "none" });
+    await until(key ? 2 : 1);
+    release();
+    (await opening.catch(() => undefined))?.close(); // the offsets in its index are those of the small file
+    failures.same(`${key}${stated}`, requests.map(({ range }) => range).slice(0, 1 + expected.length), [
+      "bytes=0-65535", ...expected,
+    ]);
+    remove();
+  }
   return failures;
 }
 

@@ -18,6 +18,8 @@ const RANGE = `bytes=0-${FIRST_READ_BYTES - 1}`;
 /** Files whose index is at their end, of which the module requests as many bytes next. */
 const HAS_INDEX_AT_END = /\.zt$/i;
 const END_RANGE = `bytes=-${FIRST_READ_BYTES}`;
+/** The length of the file, which the fragment of its URL may state. */
+const LENGTH = /^#length=(\d{1,15})$/;
 
 /** The folder of the cache in the origin private file system, and its database in IndexedDB. */
 const CACHE = "weightstream";
@@ -88,10 +90,9 @@ export class EarlyHead {
       return response;
     };
     this.#response = begin(RANGE, this.#controller);
-    // Of another origin, such a range would need a preflight request.
-    const { origin, pathname } = new URL(url);
-    if (!own && origin === globalThis.origin && HAS_INDEX_AT_END.test(pathname)) {
-      this.#endResponse = begin(END_RANGE, this.#endController);
+    const end = endRangeOf(new URL(url));
+    if (!own && end) {
+      this.#endResponse = begin(end, this.#endController);
       const isPart = (/** @type {Response} */ { status }) => status === 206 || this.#endController.abort();
       this.#endResponse.then(isPart, () => {});
     }
@@ -136,6 +137,19 @@ export class EarlyHead {
     if (this.#endResponse) this.#endController.abort();
     this.#response = this.#endResponse = undefined;
   }
+}
+
+/**
+ * The range of the end of a file whose index is there. Of another origin, a range without a start would need a preflight
+ * request.
+ *
+ * @param {URL} url
+ */
+function endRangeOf({ origin, pathname, hash }) {
+  if (!HAS_INDEX_AT_END.test(pathname)) return undefined;
+  const length = Number(LENGTH.exec(hash)?.[1] ?? 0);
+  if (length > 2 * FIRST_READ_BYTES) return `bytes=${length - FIRST_READ_BYTES}-${length - 1}`;
+  return origin === globalThis.origin ? END_RANGE : undefined;
 }
 
 /**

@@ -76,6 +76,31 @@ const ways = {
     }
   },
 
+  // The same into buffers of a GPU, which a loader cannot be faster than.
+  async discardOnGpu({ url, byteLength, bufferBytes }) {
+    const device = await gpuDevice();
+    const usage = GPUBufferUsage.COPY_DST | GPUBufferUsage.STORAGE;
+    const kept = [];
+    const { body } = await fetch(url, { cache: "no-store" });
+    const reader = body.getReader({ mode: "byob" });
+    let buffer = new ArrayBuffer(byteLength);
+    let [count, filled] = [0, 0];
+    for (;;) {
+      const { done, value } = await reader.read(new Uint8Array(buffer, filled));
+      if (done) break;
+      count += value.length;
+      filled += value.length;
+      buffer = value.buffer;
+      if (filled < byteLength) continue;
+      const at = (count - filled) % bufferBytes;
+      if (at === 0) kept.push(device.createBuffer({ size: bufferBytes, usage }));
+      device.queue.writeBuffer(kept.at(-1), at, buffer);
+      filled = 0;
+    }
+    await device.queue.onSubmittedWorkDone();
+    return { kept, count, free: () => kept.forEach((gpuBuffer) => gpuBuffer.destroy()) };
+  },
+
   // Moves tensors to buffers of a GPU.
   async gpu({ url, names }) {
     const device = await gpuDevice();

@@ -9,7 +9,7 @@ use xtask::synthetic::Random;
 
 /// Each matrix has 64 MiB, `x` one row.
 const WIDTH: u64 = 4096;
-const MATRIX_BYTES: u64 = WIDTH * WIDTH * 4;
+pub(super) const MATRIX_BYTES: u64 = WIDTH * WIDTH * 4;
 const MATRICES: u64 = 16;
 
 /// All weights: 1 GiB.

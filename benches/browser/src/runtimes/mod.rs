@@ -52,7 +52,7 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], output: Out
         return Ok(());
     }
     if is_wanted(gpu::NAME) {
-        rows.extend(gpu::row(project, rounds)?);
+        rows.extend(gpu::rows(project, rounds)?);
     }
     let report = Report {
         browser: Chromium::launch()?.version()?,

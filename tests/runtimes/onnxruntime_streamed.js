@@ -140,6 +140,10 @@ export async function reportsErrors() {
   await invalid("no parts", streamed("/onnx/paraphrase/original.onnx", { ort, open: OPEN }), "--by-layer");
   await invalid("no runtime", streamed("/streamed/model.onnx", { open: { fetch } }), "ort");
   await invalid("no weights", streamed(files["model.onnx"], { ort }), "weights");
+  await invalid("an unknown option", opened(fetch, { open: { fetch, cached: false } }), "cached");
+  await invalid("external data", opened(fetch, { session: { externalData: [] } }), "externalData");
+  const signed = { signature: { url: "/model.sig", publicKey: "none" } };
+  await invalid("a signature of bytes", streamed(files["model.onnx"], { ort, weights: "/m.apr", open: signed }), "");
 
   // Each connection breaks after 1 MB.
   const isWeights = (number, url) => String(url).endsWith(".apr") && number > 0;
@@ -166,6 +170,44 @@ export async function reportsErrors() {
   await invalid("a missing input", complete.run({}), "input_ids");
   await invalid("an unknown input", complete.run({ input_ids: 0, attention_mask: 0, extra: 0 }), "extra");
   await complete.release();
+  return failures;
+}
+
+// ONNX Runtime has one list of external data for all sessions, and cannot do two things at once.
+export async function twoGraphsAtOnce() {
+  const failures = new Failures();
+  const names = ["minilm-int8", "paraphrase"];
+  for (const build of BUILDS) {
+    const ort = await runtimeOf(build);
+    const expected = [];
+    for (const name of names) expected.push(await original(ort, name));
+    const sessions = names.map((name) => streamed(`/onnx/${name}/model.onnx`, { ort, session: SESSION, open: OPEN }));
+    const found = await Promise.all(sessions.map(async (session) => run(ort, await session)));
+    failures.same(build, found.map((outputs, at) => difference(outputs, expected[at]) < 1e-5), [true, true]);
+    for (const session of sessions) await (await session).release();
+  }
+  return failures;
+}
+
+// What is not needed any more is not read, also with a loader of the caller.
+export async function aReleaseEndsTheReads() {
+  const failures = new Failures();
+  const files = await filesOf("paraphrase");
+  const server = serverOfFiles(files, () => ({ delay: 5 }));
+  const loader = await StreamingLoader.open("/streamed/model.apr", { ...OPEN, fetch: server.fetch });
+  const events = [];
+  const never = new Promise(() => {});
+  const onProgress = (event) => events.push(event);
+  const session = await streamed(files["model.onnx"], { ort: never, weights: loader, onProgress });
+  const call = run({ Tensor: class {} }, session);
+  await session.release();
+  await failures.rejects("the call", call, "CLOSED");
+  failures.same("the last event", events.at(-1)?.done, true);
+  const sent = server.sent();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  failures.same(`bytes after the release (${server.sent() - sent})`, server.sent() - sent < 300_000, true);
+  failures.same("the loader is open", (await loader.loadIndex()).length > 10, true);
+  loader.close();
   return failures;
 }
 

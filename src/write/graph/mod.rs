@@ -117,7 +117,8 @@ fn opset(input: &dyn Input) -> u64 {
 struct Weights<'a> {
     input: &'a dyn Input,
     metadata: ModelMetadata,
-    /// As they are written, except casts. The largest elements come first, so that all are aligned.
+    /// As they are written, except casts. The largest elements come first, so that all are aligned, unless the order is
+    /// that of the nodes.
     tensors: Vec<Tensor>,
     sources: HashMap<String, Tensor>,
 }

@@ -64,7 +64,7 @@ fn best(candidates: &[Candidate], begin: u64, wanted: u64) -> Option<Candidate> 
     Some(best)
 }
 
-/// The positions at which the types of all values that pass are known.
+/// The positions that only values pass which can be the input of a session.
 fn candidates(parts: &Parts<'_>, types: &Types<'_>) -> Vec<Candidate> {
     let count = parts.node_count();
     let (mut passing, mut unknown) = (vec![0_isize; count + 1], vec![0_isize; count + 1]);
@@ -77,7 +77,7 @@ fn candidates(parts: &Parts<'_>, types: &Types<'_>) -> Vec<Candidate> {
             }
         };
         add(&mut passing);
-        if types.of_value(name).is_none() {
+        if !types.can_pass(name) {
             add(&mut unknown);
         }
     }
@@ -108,9 +108,10 @@ fn sums(parts: &Parts<'_>) -> Vec<u64> {
     parts.new_bytes().iter().map(add).collect()
 }
 
-/// Names the value of unknown type that passes the most positions.
+/// Names the value that cannot pass, of those the one that is needed the longest.
 fn obstacle(parts: &Parts<'_>, types: &Types<'_>) -> Option<String> {
-    let unknown = parts.passing().filter(|(name, _)| types.of_value(name).is_none());
+    let unknown = parts.passing().filter(|(name, _)| !types.can_pass(name));
     let (name, _) = unknown.max_by_key(|(name, range)| (range.len(), *name))?;
-    Some(format!("the type of \"{name}\", an output of {}, is not known", parts.operator_of(name)))
+    let what = if types.of_value(name).is_some() { "cannot pass between sessions" } else { "is not known" };
+    Some(format!("the type of \"{name}\", an output of {}, {what}", parts.operator_of(name)))
 }

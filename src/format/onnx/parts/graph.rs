@@ -6,7 +6,7 @@ use super::super::protobuf::{Message, name};
 use super::super::tensor::TensorProto;
 use crate::error::{Error, ErrorKind};
 use crate::window::{Stop, Window};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// The main graph of a model.
@@ -35,7 +35,7 @@ pub(super) struct Node {
     pub(super) domain: String,
     /// Inputs that are left out are empty.
     pub(super) inputs: Vec<String>,
-    /// What graphs in its attributes use: values of the main graph, and their own.
+    /// What graphs in its attributes use of the graphs around them.
     pub(super) captured: Vec<String>,
     pub(super) outputs: Vec<String>,
     /// The initializers of graphs in its attributes.
@@ -174,24 +174,47 @@ impl Node {
         }
     }
 
+    /// Reads a graph in an attribute. What it uses and does not have itself is captured.
     fn read_graph(&mut self, window: &Window, range: Range<u64>, path: (&str, usize)) -> Result<(), Stop> {
         check_path(path.0, path.1).map_err(|error| error.at(range.clone()))?;
+        let outer = std::mem::take(&mut self.captured);
+        let mut own = HashSet::new();
         let mut message = Message::new(window, range);
         while let Some(field) = message.next()? {
             match field.number {
-                graph::NODE => {
-                    let attributes = Attributes::of_node(window, field.bytes()?)?;
-                    let mut inner = Message::new(window, field.bytes()?);
-                    while let Some(field) = inner.next()? {
-                        match field.number {
-                            node::INPUT => self.captured.push(name(window, &field)?.to_owned()),
-                            node::ATTRIBUTE => self.read_attribute(window, field.bytes()?, &attributes, path)?,
-                            _ => {}
-                        }
-                    }
+                graph::NODE => self.read_inner_node(window, field.bytes()?, path, &mut own)?,
+                graph::INPUT => {
+                    own.insert(value_type(window, field.bytes()?)?.0);
                 }
                 graph::OUTPUT => self.captured.push(value_type(window, field.bytes()?)?.0),
-                graph::INITIALIZER => self.initializers.push(Initializer::read(window, field.bytes()?, path.0)?),
+                graph::INITIALIZER => {
+                    own.insert(TensorProto::parse(window, field.bytes()?)?.name);
+                    self.initializers.push(Initializer::read(window, field.bytes()?, path.0)?);
+                }
+                _ => {}
+            }
+        }
+        self.captured.retain(|name| !own.contains(name));
+        self.captured.extend(outer);
+        Ok(())
+    }
+
+    fn read_inner_node(
+        &mut self,
+        window: &Window,
+        range: Range<u64>,
+        path: (&str, usize),
+        own: &mut HashSet<String>,
+    ) -> Result<(), Stop> {
+        let attributes = Attributes::of_node(window, range.clone())?;
+        let mut message = Message::new(window, range);
+        while let Some(field) = message.next()? {
+            match field.number {
+                node::INPUT => self.captured.push(name(window, &field)?.to_owned()),
+                node::OUTPUT => {
+                    own.insert(name(window, &field)?.to_owned());
+                }
+                node::ATTRIBUTE => self.read_attribute(window, field.bytes()?, &attributes, path)?,
                 _ => {}
             }
         }

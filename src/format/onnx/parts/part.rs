@@ -3,8 +3,11 @@
 use super::graph::{Graph, Node};
 use crate::error::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+
+/// The domains of operators that are known. Others, and functions of the model, may have random values.
+const KNOWN_DOMAINS: [&str; 3] = ["", "ai.onnx", "com.microsoft"];
 
 /// Operators without a fixed output for fixed inputs. The attribute `seed` need not be there.
 const RANDOM: [&str; 4] = ["Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike"];
@@ -21,6 +24,8 @@ enum Origin {
 pub(super) struct Parts<'g> {
     graph: &'g Graph,
     origins: HashMap<&'g str, Origin>,
+    /// Whether an output of the graph depends on a node. Others are in no part.
+    is_needed: Vec<bool>,
     /// Whether a node depends on no input. Such a node is in each part that needs it.
     is_constant: Vec<bool>,
     /// The last node that is not constant and needs a value that such a node computes.
@@ -50,6 +55,7 @@ impl<'g> Parts<'g> {
         let mut parts = Parts {
             graph,
             origins,
+            is_needed: needed(graph),
             is_constant: Vec::with_capacity(graph.nodes.len()),
             last_uses: HashMap::new(),
             new_bytes: Vec::with_capacity(graph.nodes.len()),
@@ -76,12 +82,13 @@ impl<'g> Parts<'g> {
             None => node.operator == "Constant",
             Some(_) => !node.has_graph && !RANDOM.contains(&node.operator.as_str()),
         };
-        let is_constant = has_fixed_output && inputs.all(|input| self.is_fixed(input));
+        let is_known = KNOWN_DOMAINS.contains(&node.domain.as_str());
+        let is_constant = is_known && has_fixed_output && inputs.all(|input| self.is_fixed(input));
         self.is_constant.push(is_constant);
         let computed = node.outputs.iter().filter(|output| !output.is_empty());
         self.origins.extend(computed.map(|output| (output.as_str(), Origin::Node(at))));
         let mut new_bytes = 0;
-        if !is_constant {
+        if !is_constant && self.is_needed.get(at) == Some(&true) {
             new_bytes = self.take_weights(at, node, seen);
             for name in uses(node).filter(|name| matches!(self.origins.get(*name), Some(Origin::Node(_)))) {
                 self.last_uses.insert(name, at);
@@ -101,33 +108,32 @@ impl<'g> Parts<'g> {
 
     /// Notes the initializers that no earlier node needed. Returns their external bytes.
     fn take_weights(&mut self, at: usize, node: &'g Node, seen: &mut Part<'g>) -> u64 {
-        let mut own = Part::default();
-        self.include(at, &mut own);
-        let new = own.initializers.into_iter().filter(|number| seen.initializers.insert(*number));
-        let tensors = new.filter_map(|number| self.graph.initializers.get(number)).chain(&node.initializers);
+        let mut new = self.include(at, seen);
+        new.sort_unstable();
+        let tensors = new.into_iter().filter_map(|number| self.graph.initializers.get(number));
         let mut bytes = 0_u64;
-        for tensor in tensors {
+        for tensor in tensors.chain(&node.initializers) {
             bytes = bytes.saturating_add(tensor.external_bytes);
             self.order.push(tensor.name.clone());
         }
         bytes
     }
 
-    /// Adds a node to a part, with the constant nodes and the initializers that it needs.
-    fn include(&self, at: usize, part: &mut Part<'g>) {
-        let mut open = vec![at];
+    /// Adds a node to a part, with the constant nodes and the initializers that it needs. Returns the initializers that
+    /// the part did not have.
+    fn include(&self, at: usize, part: &mut Part<'g>) -> Vec<usize> {
+        let (mut open, mut new) = (vec![at], Vec::new());
         while let Some(at) = open.pop() {
             let Some(node) = self.graph.nodes.get(at).filter(|_| part.nodes.insert(at)) else { continue };
             for name in uses(node) {
                 match self.origins.get(name) {
-                    Some(Origin::Initializer(number)) => {
-                        part.initializers.insert(*number);
-                    }
+                    Some(Origin::Initializer(number)) if part.initializers.insert(*number) => new.push(*number),
                     Some(Origin::Node(number)) if self.is_constant.get(*number) == Some(&true) => open.push(*number),
                     _ => {}
                 }
             }
         }
+        new
     }
 
     /// The names of the initializers, in the order in which nodes need them.
@@ -178,8 +184,13 @@ impl<'g> Parts<'g> {
                     self.include(*at, last);
                     last.outputs.push(output);
                 }
+                (Some(Origin::Initializer(number)), Some(last)) => {
+                    last.initializers.insert(*number);
+                    last.outputs.push(output);
+                }
+                (Some(Origin::Input), _) => {} // it passes no part
                 _ => {
-                    let what = format!("no node computes \"{output}\", which is an output of the graph");
+                    let what = format!("nothing computes \"{output}\", which is an output of the graph");
                     return Err(Error::new(ErrorKind::Unsupported, what));
                 }
             }
@@ -190,7 +201,7 @@ impl<'g> Parts<'g> {
     fn part(&self, range: Range<usize>) -> Part<'g> {
         let mut part = Part::default();
         let constant = |at: &usize| self.is_constant.get(*at) == Some(&true);
-        for at in range.clone().filter(|at| !constant(at)) {
+        for at in range.clone().filter(|at| !constant(at) && self.is_needed.get(*at) == Some(&true)) {
             self.include(at, &mut part);
         }
         let nodes = || part.nodes.iter().filter_map(|at| self.graph.nodes.get(*at));
@@ -201,12 +212,12 @@ impl<'g> Parts<'g> {
             Some(Origin::Initializer(_)) | None => false,
         });
         let inputs = inputs.filter(|name| known.insert(*name)).collect();
-        let is_needed = |name: &&str| {
+        let leaves = |name: &&str| {
             let is_used_later = self.last_uses.get(name).is_some_and(|last| *last >= range.end);
             is_used_later || self.graph.outputs.iter().any(|output| output == name)
         };
         let computed = part.nodes.iter().filter(|at| !constant(at)).filter_map(|at| self.graph.nodes.get(*at));
-        let outputs = computed.flat_map(|node| node.outputs.iter().map(String::as_str)).filter(is_needed).collect();
+        let outputs = computed.flat_map(|node| node.outputs.iter().map(String::as_str)).filter(leaves).collect();
         Part { inputs, outputs, ..part }
     }
 }
@@ -223,7 +234,22 @@ impl Part<'_> {
     }
 }
 
-/// The names that a node and the graphs in its attributes need. Those of the graphs' own values are among them.
+/// For each node, whether an output of the graph depends on it.
+fn needed(graph: &Graph) -> Vec<bool> {
+    let mut wanted: HashSet<&str> = graph.outputs.iter().map(String::as_str).collect();
+    let mut needed: Vec<bool> = Vec::with_capacity(graph.nodes.len());
+    for node in graph.nodes.iter().rev() {
+        let is_needed = node.outputs.iter().any(|output| wanted.contains(output.as_str()));
+        if is_needed {
+            wanted.extend(uses(node));
+        }
+        needed.push(is_needed);
+    }
+    needed.reverse();
+    needed
+}
+
+/// The names that a node and the graphs in its attributes need.
 fn uses(node: &Node) -> impl Iterator<Item = &str> {
     let names = node.inputs.iter().chain(&node.captured).map(String::as_str);
     names.filter(|name| !name.is_empty())

@@ -147,6 +147,77 @@ fn graphs_in_attributes_use_values_and_weights_of_their_own() {
 }
 
 #[test]
+fn a_graph_in_an_attribute_may_use_the_names_of_outer_outputs() {
+    let inner = || graph(vec![node("Add", &["x", "x"], &["y"])], Vec::new()).message(12, value("y", F32));
+    let branch = message().bytes(1, "then_branch").message(6, inner());
+    let nodes = vec![node("If", &["condition"], &["y"]).message(5, branch)];
+    let file = graph(nodes, Vec::new()).message(11, value("x", F32)).message(11, value("condition", 9));
+    let found = parts(&marked(&model(file.message(12, value("y", F32)).message(5, weight("w", 1))), "w").unwrap());
+    assert_eq!(
+        found["parts"],
+        json!([
+            { "nodes": [[0, 1]], "initializers": [], "inputs": ["condition", "x"], "outputs": ["y"] },
+        ])
+    );
+}
+
+#[test]
+fn nodes_that_no_output_depends_on_are_in_no_part() {
+    let unused = graph(vec![node("MatMul", &["h0", "dead"], &["unused"])], vec![weight("dead", 8 * MIB)]);
+    let file = model(Message([unused.0, layers(3, "MatMul").0].concat()));
+    let found = parts(&marked(&file, "w").unwrap());
+    let all: Vec<_> = found["parts"].as_array().unwrap().iter().map(|part| part["nodes"].clone()).collect();
+    assert_eq!(all, [json!([[1, 3]]), json!([[3, 5]]), json!([[5, 7]])]);
+}
+
+#[test]
+fn outputs_may_be_inputs_and_initializers() {
+    let file = layers(2, "MatMul").message(12, value("h0", F32)).message(12, value("w0", F32));
+    let found = parts(&marked(&model(file), "w").unwrap());
+    let last = &found["parts"][1];
+    assert_eq!((&last["outputs"], &last["initializers"]), (&json!(["h2", "w0"]), &json!([[0, 2]])));
+}
+
+#[test]
+fn types_follow_from_operators() {
+    let nodes = vec![
+        node("LSTM", &["x"], &["", "hidden"]),
+        node("QuantizeLinear", &["hidden", "scale", ""], &["bytes"]),
+        node("QuantizeLinear", &["hidden", "scale", "unknown"], &["of_unknown"]),
+        node("LayerNormalization", &["x", "half"], &["normalized"]),
+        node("Shape", &["x"], &["shape"]),
+        node("Unknown", &["x"], &["other"]).bytes(7, "custom"),
+    ];
+    let weights = vec![weight("scale", 1), tensor("half", 10, &[1]).bytes(9, [0; 2])];
+    let file = model(graph(nodes, weights).message(11, value("x", F32)));
+    let graph = super::graph::Graph::read(&Window::whole(&file)).unwrap();
+    let types = super::types::Types::of(&graph);
+    let expected = [("bytes", Some(2)), ("of_unknown", None), ("normalized", Some(10)), ("shape", Some(7))];
+    for (name, expected) in expected.into_iter().chain([("other", None), ("", None)]) {
+        assert_eq!(types.of_value(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn long_chains_of_constants_are_walked_once() {
+    let mut nodes = Vec::new();
+    let name = |at: usize| format!("c{at}");
+    let mut constants = vec!["c0".to_owned()];
+    for at in 0..3000 {
+        nodes.push(node("Identity", &[constants.last().unwrap()], &[&name(at + 1)]));
+        constants.push(name(at + 1));
+    }
+    let mut value_name = "x".to_owned();
+    for at in 0..3000 {
+        let next = format!("y{at}");
+        nodes.push(node("Add", &[&value_name, "c3000"], &[&next]));
+        value_name = next;
+    }
+    let file = graph(nodes, vec![weight("c0", MIB)]).message(11, value("x", F32)).message(12, value(&value_name, F32));
+    assert_eq!(marked(&model(file), "w").unwrap().part_count, 1);
+}
+
+#[test]
 fn refuses_graphs_whose_parts_would_lack_something() {
     let kind = |graph: Message| marked(&model(graph), "w").err().map(|error| error.kind);
     let unsorted = graph(vec![node("Add", &["b", "x"], &["a"]), node("Add", &["x", "x"], &["b"])], Vec::new());

@@ -12,6 +12,9 @@ const I32: u64 = 6;
 const I64: u64 = 7;
 const BOOL: u64 = 9;
 
+/// The types of `ort.Tensor`, except texts.
+const PASSING: [u64; 12] = [F32, U8, 3, 4, 5, I32, I64, BOOL, 10, 11, 12, 13];
+
 /// The element types of values, as numbers of ONNX.
 pub(super) struct Types<'g>(HashMap<&'g str, u64>);
 
@@ -27,7 +30,8 @@ impl<'g> Types<'g> {
                 // A type that is stated and is not that of a tensor is none of these.
                 let is_known = types.contains_key(output.as_str()) || graph.stated_types.contains_key(output);
                 let of_input = |input: usize| types.get(node.inputs.get(input)?.as_str()).copied();
-                if let Some(data_type) = (!is_known).then(|| output_type(node, at, &of_input)).flatten() {
+                let is_wanted = !is_known && !output.is_empty();
+                if let Some(data_type) = is_wanted.then(|| output_type(node, at, &of_input)).flatten() {
                     types.insert(output.as_str(), data_type);
                 }
             }
@@ -37,6 +41,11 @@ impl<'g> Types<'g> {
 
     pub(super) fn of_value(&self, name: &str) -> Option<u64> {
         self.0.get(name).copied()
+    }
+
+    /// Whether a value can pass from one session to another: ONNX Runtime Web has tensors of its type.
+    pub(super) fn can_pass(&self, name: &str) -> bool {
+        self.of_value(name).is_some_and(|data_type| PASSING.contains(&data_type))
     }
 }
 
@@ -55,7 +64,7 @@ fn standard(node: &Node, output: usize, of_input: &dyn Fn(usize) -> Option<u64>)
         ("Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "And" | "Or" | "Xor" | "Not", 0) => {
             Some(BOOL)
         }
-        ("IsNaN" | "IsInf", 0) | ("Dropout", 1) => Some(BOOL),
+        ("IsNaN" | "IsInf", 0) => Some(BOOL),
         ("Shape" | "Size" | "ArgMax" | "ArgMin" | "NonZero", 0) | ("TopK" | "MaxPool", 1) => Some(I64),
         ("Unique", 1..=3) => Some(I64),
         ("MatMulInteger" | "ConvInteger", 0) => Some(I32),
@@ -71,7 +80,10 @@ fn standard(node: &Node, output: usize, of_input: &dyn Fn(usize) -> Option<u64>)
         ("Where", 0) => of_input(1),
         ("OneHot", 0) => of_input(2),
         ("DequantizeLinear", 0) => node.stated_type.or_else(|| of_input(1)),
-        ("QuantizeLinear", 0) => of_input(2).or(node.stated_type).or(Some(U8)),
+        // The scale has the type of the output, where the two differ.
+        ("LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization", 0) => of_input(1),
+        ("QuantizeLinear", 0) if has_input(node, 2) => of_input(2),
+        ("QuantizeLinear", 0) => node.stated_type.or(Some(U8)),
         ("DynamicQuantizeLinear", 0 | 2) => Some(U8),
         ("DynamicQuantizeLinear", 1) => Some(F32),
         ("QLinearMatMul" | "QLinearConv", 0) => of_input(7),
@@ -86,14 +98,21 @@ fn of_runtime(node: &Node, output: usize, of_input: &dyn Fn(usize) -> Option<u64
         ("EmbedLayerNormalization", 0 | 2) => of_input(2),
         ("EmbedLayerNormalization", 1) => Some(I32),
         ("DequantizeLinear", 0) => of_input(1),
-        ("QuantizeLinear", 0) => of_input(2).or(Some(U8)),
+        ("QuantizeLinear", 0) if has_input(node, 2) => of_input(2),
+        ("QuantizeLinear", 0) => Some(U8),
+        ("SimplifiedLayerNormalization", 0) => of_input(1),
         ("MatMulIntegerToFloat", 0) => of_input(2),
         ("GatherBlockQuantized", 0) => of_input(2),
         ("SkipLayerNormalization" | "SkipSimplifiedLayerNormalization", 0 | 3) => of_input(0),
-        ("GroupQueryAttention" | "MultiHeadAttention" | "Attention", _) => of_input(0),
+        ("GroupQueryAttention" | "MultiHeadAttention" | "Attention", 0) => of_input(0),
         (operator, 0) if RUNTIME_KEEPS_TYPE.binary_search(&operator).is_ok() => of_input(0),
         _ => None,
     }
+}
+
+/// Whether an optional input is there.
+fn has_input(node: &Node, input: usize) -> bool {
+    node.inputs.get(input).is_some_and(|name| !name.is_empty())
 }
 
 /// Operators whose first output has the type of their first input. Sorted.
@@ -152,7 +171,6 @@ const KEEPS_TYPE: &[&str] = &[
     "Identity",
     "InstanceNormalization",
     "LRN",
-    "LayerNormalization",
     "LeakyRelu",
     "Log",
     "LogSoftmax",
@@ -172,7 +190,6 @@ const KEEPS_TYPE: &[&str] = &[
     "PRelu",
     "Pad",
     "Pow",
-    "RMSNormalization",
     "Range",
     "Reciprocal",
     "ReduceL1",
@@ -199,7 +216,6 @@ const KEEPS_TYPE: &[&str] = &[
     "Shrink",
     "Sigmoid",
     "Sign",
-    "SimplifiedLayerNormalization",
     "Sin",
     "Sinh",
     "Slice",

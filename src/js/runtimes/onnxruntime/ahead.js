@@ -62,8 +62,7 @@ export async function withReadAhead(source, path, how, whenClosed) {
   const file = isModel ? undefined : source;
   const read = file && ((/** @type {number} */ start, /** @type {number} */ end, /** @type {AbortSignal} */ signal) =>
     piecesOf(file.stream({ start, end, signal })));
-  const reads = { ahead: /** @type {any} */ (read ?? direct.read), now: direct.read };
-  const ahead = new ReadAhead(reads, ranges, readAhead, inOrder && Infinity);
+  const ahead = new ReadAhead({ ahead: /** @type {any} */ (read ?? direct.read), now: direct.read }, ranges, readAhead);
   ends.push(() => {
     ahead.stop();
     if (!signal?.aborted) order.save();

@@ -11,6 +11,7 @@ import { withReadAhead } from "./ahead.js";
 import { openStreamed } from "./streamed.js";
 
 /** @import * as Api from "./onnxruntime.js" */
+/** @import { CloseListeners } from "../../loader/closing.js" */
 /** @import { BlobSource } from "../../file/blob.js" */
 
 /** @type {typeof Api.externalData} */
@@ -62,7 +63,8 @@ export async function streamed(graph, given) {
   checkAborted(signal);
   const observed = { ...(signal && { signal }), ...(onProgress && { onProgress }) };
   const ahead = readAhead === undefined ? {} : { readAhead };
-  return openStreamed(graph, how, (loader, path, inOrder) => dataOf(loader, path, { ...observed, ...ahead, inOrder }));
+  return openStreamed(graph, how, (loader, path, inOrder, ends) =>
+    dataOf(loader, path, { ...observed, ...ahead, inOrder }, ends));
 }
 
 /**
@@ -90,11 +92,15 @@ function checkPath(path) {
  * @param {StreamingLoader | RemoteFile} source
  * @param {string} path
  * @param {ReturnType<typeof externalOptions> & { inOrder?: import("./ranges.js").Range[] }} how
+ * @param {CloseListeners} [ends] Calls its listeners when the data are not needed any more.
  */
-async function dataOf(source, path, how) {
+async function dataOf(source, path, how, ends) {
   if (!(source instanceof StreamingLoader || source instanceof RemoteFile)) {
     throw invalid("the source must be a StreamingLoader, or a RemoteFile, which openFile() returns");
   }
-  const whenClosed = (/** @type {() => void} */ listener) => /** @type {any} */ (source)[WHEN_CLOSED](listener);
+  const whenClosed = (/** @type {() => void} */ listener) => {
+    ends?.add(listener);
+    return /** @type {any} */ (source)[WHEN_CLOSED](listener);
+  };
   return observed(await withReadAhead(source, path, how, whenClosed), how, whenClosed);
 }

@@ -13,8 +13,14 @@ const MARK = "weightstream.parts";
 
 const MODEL = { graph: 7, metadata: 14, training: 20 };
 const GRAPH = { node: 1, name: 2, initializer: 5, input: 11, output: 12, value: 13 };
-const NAME_OF_VALUE = 1;
+/** A TypeProto is in a value, the type of a tensor in that. Of the latter, the first field is the type of elements. */
+const VALUE = { name: 1, type: 2 };
+const TYPE = { tensor: 1 };
+const ELEMENT_TYPE = 1;
 const NAME_OF_INITIALIZER = 8;
+
+/** `convert` writes at most 16 parts. A damaged list must not take the memory of the page. */
+const MAX_PARTS = 64;
 
 /**
  * Bytes of the weights, and where they are in the file of a part.
@@ -56,9 +62,12 @@ export function partsOf(model) {
   const types = new Map([...ofNumber(GRAPH.value), ...outputs, ...inputs].map((value) => [nameIn(value), value]));
   const nodes = ofNumber(GRAPH.node);
   const initializers = ofNumber(GRAPH.initializer);
+  const typeOf = (/** @type {string} */ name) => types.get(name) ?? missing(`the type of "${name}"`);
+  const given = new Set(inputs.map((input) => nameIn(input)));
   const names = graphFields.filter(({ number }) => number === GRAPH.name).map(({ whole }) => whole);
   const isCopied = (/** @type {number} */ number) => !Object.values(MODEL).includes(number);
   const around = modelFields.filter(({ number }) => isCopied(number)).map(({ whole }) => whole);
+  checkOrder(mark.parts, given);
   const places = new Places();
   const parts = mark.parts.map((part) => {
     const content = [
@@ -67,7 +76,7 @@ export function partsOf(model) {
     ];
     const segments = places.segmentsOf(content);
     const typed = (/** @type {string[]} */ names, /** @type {number} */ number) =>
-      names.flatMap((name) => field(number, [types.get(name) ?? missing(`the type of "${name}"`)]));
+      names.flatMap((name) => field(number, given.has(name) ? [typeOf(name)] : withoutShape(typeOf(name))));
     const own = [
       ...names, ...typed(part.inputs, GRAPH.input), ...typed(part.outputs, GRAPH.output),
       ...content.flatMap(({ message, bytes }) => field(message === "node" ? GRAPH.node : GRAPH.initializer,
@@ -100,10 +109,24 @@ function markOf(modelFields) {
     const texts = new Map([...fields(content)].map(({ number, content }) => [number, content && decoded(content)]));
     if (texts.get(1) !== MARK) continue;
     const mark = parsed(texts.get(2) ?? "");
-    if (isMark(mark)) return mark;
-    throw missing("a valid list of its parts");
+    return isMark(mark) ? mark : missing("a valid list of its parts");
   }
   throw invalid("`graph` has no parts: write it with `weightstream convert model.onnx out/ --by-layer`");
+}
+
+/**
+ * Checks that each part needs only inputs of the graph and what earlier parts compute, which nothing computes twice.
+ *
+ * @param {MarkedPart[]} parts
+ * @param {Set<string>} inputs
+ */
+function checkOrder(parts, inputs) {
+  const known = new Set(inputs);
+  for (const { inputs, outputs } of parts) {
+    const unknown = inputs.find((name) => !known.has(name)) ?? outputs.find((name) => known.has(name));
+    if (unknown !== undefined) missing(`where "${unknown}" is computed`);
+    for (const name of outputs) known.add(name);
+  }
 }
 
 /** @param {string} text */
@@ -124,11 +147,13 @@ function isMark(mark) {
   const isRange = (/** @type {any} */ range) =>
     Array.isArray(range) && range.length === 2 && range.every(Number.isSafeInteger) && range[0] >= 0 &&
     range[0] <= range[1];
-  const isRanges = (/** @type {any} */ list) => Array.isArray(list) && list.every(isRange);
+  const isRanges = (/** @type {any} */ list) =>
+    Array.isArray(list) && list.every((range, at) => isRange(range) && (at === 0 || list[at - 1][1] < range[0]));
   const isPart = (/** @type {any} */ part) =>
-    isRanges(part?.nodes) && isRanges(part.initializers) && isNames(part.inputs) && isNames(part.outputs);
+    isRanges(part?.nodes) && isRanges(part.initializers) && isNames(part.inputs) && isNames(part.outputs) &&
+    part.outputs.length > 0;
   if (typeof mark?.weights !== "string" || !Array.isArray(mark.parts)) return false;
-  return mark.parts.length > 0 && mark.parts.every(isPart);
+  return mark.parts.length > 0 && mark.parts.length <= MAX_PARTS && mark.parts.every(isPart);
 }
 
 /**
@@ -242,9 +267,25 @@ function relocatedTensor(tensor, segments) {
  * @param {Bytes} message
  * @param {number} [number]
  */
-function nameIn(message, number = NAME_OF_VALUE) {
+function nameIn(message, number = VALUE.name) {
   const content = [...fields(message)].find((field) => field.number === number)?.content;
   return content ? decoded(content) : "";
+}
+
+/**
+ * A value without its shape, which may be that of the inputs with which the graph was made. ONNX Runtime refuses other
+ * shapes of inputs.
+ *
+ * @param {Bytes} value
+ * @returns {Bytes[]}
+ */
+function withoutShape(value) {
+  /** @type {(bytes: Bytes, number: number, change: (content: Bytes) => Bytes[]) => Bytes[]} */
+  const changed = (bytes, number, change) => [...fields(bytes)].flatMap((each) =>
+    each.number === number && each.content ? field(number, change(each.content)) : [each.whole]);
+  const elements = (/** @type {Bytes} */ tensor) =>
+    [...fields(tensor)].filter(({ number }) => number === ELEMENT_TYPE).map(({ whole }) => whole);
+  return changed(value, VALUE.type, (type) => changed(type, TYPE.tensor, elements));
 }
 
 /**

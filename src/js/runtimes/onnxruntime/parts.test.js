@@ -64,11 +64,28 @@ test("weights that overlap or touch are one segment, also those of graphs in nod
   assert.deepEqual(externalRanges(own, LOCATION), [[30, 50], [0, 40], [50, 60]]);
 });
 
+test("the shape of a value between parts is left out, that of an input is not", () => {
+  const shaped = (name) => message([1, text(name)], [2, message([1, concatenated([
+    Uint8Array.of(8, 1), ...field(2, [message([1, Uint8Array.of(8, 5)])]),
+  ])])]);
+  const { parts } = partsOf(model(marked(), [
+    [1, node("x", "h")], [1, node("h", "y")], [5, weight("v", 100, 50)], [5, weight("w", 0, 40)], [11, shaped("x")],
+    [12, shaped("y")], [13, shaped("h")],
+  ]));
+  const lengths = parts.map(({ graph }) => {
+    const content = [...fields(graph)].find((field) => field.number === 7).content;
+    return [...fields(content)].find((field) => field.number === 11).content.length;
+  });
+  assert.deepEqual(lengths, [shaped("x").length, 9], "an input of the graph, and name and element type");
+});
+
 test("refuses a mark that does not fit the graph", () => {
   const part = (changed) => marked([{ ...PARTS[0], ...changed }]);
   const damaged = [
     "", "[]", "{}", marked([]), part({ nodes: [[0, 9]] }), part({ nodes: [[1, 0]] }), part({ nodes: [[0, 0.5]] }),
-    part({ inputs: [1] }), part({ initializers: [[0, 1e9]] }), part({ outputs: ["z"] }),
+    part({ inputs: [1] }), part({ initializers: [[0, 1e9]] }), part({ outputs: ["z"] }), part({ outputs: [] }),
+    part({ inputs: ["y"] }), part({ nodes: [[0, 1], [0, 1]] }), marked([...PARTS, PARTS[0]]),
+    marked(Array.from({ length: 65 }, (_, at) => ({ ...PARTS[0], outputs: [`h${at}`] }))),
   ];
   for (const mark of damaged) assert.throws(() => partsOf(model(mark)), { code: "FORMAT" }, mark);
   assert.throws(() => partsOf(Uint8Array.of(8, 10)), { code: "INVALID_ARGUMENT" });

@@ -64,10 +64,9 @@ export class RangeAhead {
    *
    * @param {number} start
    * @param {number} end
-   * @param {number} [maxWaitBytes] How many bytes may arrive before them.
    */
-  hasAll(start, end, maxWaitBytes = BUFFER_BYTES) {
-    if (start - this.#arrivedTo > maxWaitBytes) return false;
+  hasAll(start, end) {
+    if (start - this.#arrivedTo > BUFFER_BYTES) return false;
     for (let at = start; at < end;) {
       const chunk = this.#chunkWith(at);
       if (!chunk) return !this.#hasEnded && at >= this.#arrivedTo;

@@ -26,7 +26,6 @@ export class ReadAhead {
   #readAhead;
   #readNow;
   #maxBytes;
-  #maxWaitBytes;
   /** @type {RangeAhead[]} The ranges that are not begun yet, in the expected order. */
   #waiting;
   /** @type {Set<RangeAhead>} The ranges whose bytes are on their way or kept. */
@@ -45,13 +44,11 @@ export class ReadAhead {
    * @param {{ ahead: ReadPieces, now: ReadPieces }} read What reads ranges ahead, and what was not expected.
    * @param {readonly Range[]} ranges In the order in which they are expected. They must not overlap.
    * @param {number} maxBytes How many bytes are kept, apart from a piece of each read.
-   * @param {number} [maxWaitBytes] A read waits for bytes that will arrive after this number of others, at most.
    */
-  constructor({ ahead, now }, ranges, maxBytes, maxWaitBytes) {
+  constructor({ ahead, now }, ranges, maxBytes) {
     this.#readAhead = ahead;
     this.#readNow = now;
     this.#maxBytes = maxBytes;
-    this.#maxWaitBytes = maxWaitBytes;
     this.#waiting = ranges.map(([start, end]) => new RangeAhead(start, end));
     this.#advance();
   }
@@ -68,8 +65,7 @@ export class ReadAhead {
     for (let at = start; at < end;) {
       const range = this.#rangeAt(at, end);
       const stop = range ? Math.min(end, range.end) : this.#endOfGap(at, end);
-      const isComing = range?.hasAll(at, stop, this.#maxWaitBytes);
-      yield* range && isComing ? this.#handOver(range, at, stop, signal) : this.#readNow(at, stop, signal);
+      yield* range?.hasAll(at, stop) ? this.#handOver(range, at, stop, signal) : this.#readNow(at, stop, signal);
       at = stop;
       this.#succeed();
     }

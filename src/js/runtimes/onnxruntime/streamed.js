@@ -1,13 +1,15 @@
 // @ts-check
 // A graph that computes while its weights arrive.
 import { StreamingLoader, openFile } from "../../weightstream.js";
-import { lazyBlob } from "../../file/blob.js";
-import { checkAborted } from "../../loader/abort.js";
+import { checkAborted, untilAborted } from "../../loader/abort.js";
+import { CloseListeners } from "../../loader/closing.js";
 import { fail, invalid } from "../../loader/error.js";
+import { openOptions } from "../../options/options.js";
 import { textOf, urlOf } from "../../source/url.js";
 import { bytesOf } from "./options.js";
 import { partsOf } from "./parts.js";
 import { StreamedSession } from "./streamed_session.js";
+import { inTurn } from "./turns.js";
 
 /** @import * as Api from "./onnxruntime.js" */
 /** @import { BlobSource } from "../../file/blob.js" */
@@ -15,18 +17,28 @@ import { StreamedSession } from "./streamed_session.js";
 /** @import { Part, Parts, Segment } from "./parts.js" */
 /** @import { Range } from "./ranges.js" */
 
+/**
+ * Begins to read these ranges of a model. `ends` calls its listeners when they are not needed any more.
+ *
+ * @typedef {(
+ *   loader: StreamingLoader, location: string, inOrder: Range[], ends: CloseListeners,
+ * ) => Promise<BlobSource>} ReadAhead
+ */
+
 /** The options of `StreamingLoader.open` that the graph is opened with, too. */
-const FILE_OPTIONS = ["fetch", "headers", "credentials", "cache", "cacheKey", "retry", "hub"];
+const FILE_OPTIONS = ["signal", "fetch", "headers", "credentials", "cache", "cacheKey", "retry", "hub", "signature"];
 
 /**
  * @param {unknown} source The graph.
  * @param {ReturnType<typeof streamedOptions>} how
- * @param {(loader: StreamingLoader, location: string, inOrder: Range[]) => Promise<BlobSource>} readAhead
+ * @param {ReadAhead} readAhead
  * @returns {Promise<StreamedSession>}
  */
 export async function openStreamed(source, how, readAhead) {
   const { ort, weights, session, open: given, signal } = how;
   if (!ort) throw invalid("`ort` is missing: pass ONNX Runtime Web, or a promise of it");
+  if (session && "externalData" in session) throw invalid("`session.externalData` is that of the parts: leave it out");
+  openOptions(given);
   const open = { ...(signal && { signal }), ...given };
   const runtime = Promise.resolve(ort);
   runtime.catch(() => {}); // the session reports it
@@ -38,15 +50,17 @@ export async function openStreamed(source, how, readAhead) {
     const parts = partsOf(await graphBytes(source, open));
     checkAborted(signal);
     const loader = isOwn ? await (early ?? StreamingLoader.open(besideOf(source, parts.weights), open)) : weights;
+    const ends = new CloseListeners();
+    if (isOwn) ends.add(() => loader.close());
     try {
-      const data = await readAhead(loader, parts.location, rangesInOrder(parts.parts));
+      const data = await readAhead(loader, parts.location, rangesInOrder(parts.parts), ends);
       await data.open();
       checkEnd(parts, data.byteLength() ?? 0);
-      const create = async (/** @type {Part} */ part) =>
-        createSession(await runtime, part, parts.location, data, session);
-      return new StreamedSession(parts, create, { close: () => isOwn && loader.close(), signal });
+      const create = (/** @type {Part} */ part, /** @type {AbortSignal} */ stop) =>
+        createSession(runtime, part, { path: parts.location, data, options: session, stop });
+      return new StreamedSession(parts, create, { close: () => ends.call(), signal });
     } catch (error) {
-      if (isOwn) loader.close();
+      ends.call();
       throw error;
     }
   } catch (error) {
@@ -61,9 +75,12 @@ export async function openStreamed(source, how, readAhead) {
  */
 async function graphBytes(source, open) {
   const bytes = bytesOf(source);
+  if (bytes && open.signature) throw invalid("`open.signature` needs the address of the graph, not its bytes");
   if (bytes) return bytes;
-  const names = ["signal", ...FILE_OPTIONS].filter((name) => open[name] !== undefined);
-  const file = await openFile(source, Object.fromEntries(names.map((name) => [name, open[name]])));
+  const names = FILE_OPTIONS.filter((name) => open[name] !== undefined);
+  const options = Object.fromEntries(names.map((name) => [name, open[name]]));
+  if (options.signature) options.signature = { ...options.signature, path: undefined }; // that of the weights
+  const file = await openFile(source, options);
   try {
     return /** @type {Uint8Array<ArrayBuffer>} */ (await file.bytes());
   } finally {
@@ -81,7 +98,7 @@ async function graphBytes(source, open) {
 function besideOf(source, name) {
   const text = textOf(source);
   if (text === undefined) throw invalid("`weights` is missing: the graph is not a URL that has its weights beside it");
-  if (/^\.*$|[/\\]/.test(name)) {
+  if (/^\.*$|[/\\\p{Cs}]/u.test(name)) {
     const message = `\`graph\` is damaged: its weights are in "${name}", which is not a file name.`;
     throw fail({ code: "FORMAT", message });
   }
@@ -132,53 +149,46 @@ function checkEnd({ parts, location }, byteLength) {
 }
 
 /**
- * Creates the session of a part.
+ * Creates the session of a part, whose weights are in memory then: ONNX Runtime must not wait for them, because its
+ * module cannot do anything else until they arrive.
  *
- * @param {any} runtime
+ * @param {Promise<any>} ort
  * @param {Part} part
- * @param {string} path
- * @param {BlobSource} data
- * @param {object | undefined} options
+ * @param {{ path: string, data: BlobSource, options: object | undefined, stop: AbortSignal }} how
  * @returns {Promise<Api.RuntimeSession<any>>}
  */
-async function createSession(runtime, { graph, segments }, path, data, options) {
+async function createSession(ort, { graph, segments }, { path, data, options, stop }) {
+  const weights = await weightsOf(segments, data, stop);
+  const runtime = await untilAborted(stop, () => ort);
   const { InferenceSession } = runtime.InferenceSession ? runtime : (runtime.default ?? runtime);
   if (typeof InferenceSession?.create !== "function") throw invalid("`ort` is not ONNX Runtime Web");
-  /** @type {unknown[]} Why weights did not arrive, which ONNX Runtime does not say. */
-  const failures = [];
-  const file = lazyBlob(fileOf(segments, data, (error) => failures.push(error)), "");
-  const externalData = segments.length > 0 ? { externalData: [{ path, data: file }] } : {};
-  try {
-    return await InferenceSession.create(graph, { ...options, ...externalData });
-  } catch (error) {
-    throw failures.length > 0 ? failures[0] : error;
-  }
+  const externalData = weights.length > 0 ? { externalData: [{ path, data: weights }] } : {};
+  const session = await inTurn(InferenceSession, async () => {
+    checkAborted(stop);
+    return InferenceSession.create(graph, { ...options, ...externalData });
+  });
+  return {
+    run: (feeds, given) => inTurn(InferenceSession, async () => session.run(feeds, given)),
+    release: () => inTurn(InferenceSession, async () => session.release()),
+  };
 }
 
 /**
- * The file of a part: the segments, one after another.
+ * The weights of a part: the segments, one after another.
  *
  * @param {Segment[]} segments
  * @param {BlobSource} data
- * @param {(error: unknown) => void} onFailure
- * @returns {BlobSource}
+ * @param {AbortSignal} stop
  */
-function fileOf(segments, data, onFailure) {
+async function weightsOf(segments, data, stop) {
   const last = segments[segments.length - 1];
-  const byteLength = last ? last.at + last.end - last.start : 0;
-  return {
-    byteLength: () => byteLength,
-    open: data.open,
-    async *read(from, to, signal) {
-      try {
-        for (const { start, end, at } of segments) {
-          const [first, stop] = [Math.max(start, start + from - at), Math.min(end, start + to - at)];
-          if (first < stop) yield* data.read(first, stop, signal);
-        }
-      } catch (error) {
-        onFailure(error);
-        throw error;
-      }
-    },
-  };
+  const bytes = new Uint8Array(last ? last.at + last.end - last.start : 0);
+  for (const { start, end, at: first } of segments) {
+    let at = first;
+    for await (const piece of data.read(start, end, stop)) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+  }
+  return bytes;
 }

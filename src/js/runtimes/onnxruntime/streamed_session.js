@@ -35,13 +35,15 @@ export class StreamedSession {
   #isWorking = false;
   /** Why there will be no other session. @type {{ error: unknown } | undefined} */
   #end;
+  /** Ends what the next session waits for. */
+  #stop = new AbortController();
   #settle = /** @type {{ resolve: () => void, reject: (error: unknown) => void }} */ ({});
   /** @type {Promise<void>} Resolves when nothing uses the sessions, and after the end when they are freed. */
   #work = Promise.resolve();
 
   /**
    * @param {Parts} parts
-   * @param {(part: Part) => Promise<Api.RuntimeSession<any>>} create
+   * @param {(part: Part, stop: AbortSignal) => Promise<Api.RuntimeSession<any>>} create
    * @param {{ close: () => void, signal?: AbortSignal | undefined }} weights
    */
   constructor({ parts, inputs, outputs }, create, { close, signal }) {
@@ -71,7 +73,7 @@ export class StreamedSession {
    */
   async run(feeds, options) {
     const values = new Map(Object.entries(feeds));
-    const needed = new Set(this.#parts.flatMap((part) => part.inputs));
+    const needed = new Set([...this.#parts.flatMap((part) => part.inputs), ...this.outputNames]);
     const absent = this.inputNames.find((name) => needed.has(name) && !values.has(name));
     if (absent !== undefined) throw invalid(`the input "${absent}" is missing`);
     const unknown = [...values.keys()].find((name) => !this.inputNames.includes(name));
@@ -106,13 +108,13 @@ export class StreamedSession {
       else break;
     }
     this.#isWorking = false;
-    if (this.#end) await Promise.all(this.#sessions.splice(0).map((session) => session.release()));
+    if (this.#end) await Promise.allSettled(this.#sessions.splice(0).map(async (session) => session.release()));
   }
 
   /** @param {Part} part */
   async #load(part) {
     try {
-      const session = await this.#create(part);
+      const session = await this.#create(part, this.#stop.signal);
       this.#sessions.push(session);
       if (this.#end || this.#sessions.length < this.#parts.length) return;
       this.#close();
@@ -132,6 +134,7 @@ export class StreamedSession {
       const feeds = Object.fromEntries(part.inputs.map((name) => [name, values.get(name)]));
       const computed = await session.run(feeds, options);
       for (const name of part.outputs) values.set(name, computed[name]);
+      if (!this.#calls.includes(call)) return this.#disposeAll(call); // it was rejected meanwhile
       this.#forget(call);
       call.part++;
       if (call.part < this.#parts.length) return;
@@ -139,8 +142,23 @@ export class StreamedSession {
       call.resolve(Object.fromEntries(this.outputNames.map((name) => [name, values.get(name)])));
     } catch (error) {
       this.#remove(call);
-      call.reject(error);
+      this.#reject(call, error);
     }
+  }
+
+  /**
+   * @param {Call} call
+   * @param {unknown} error
+   */
+  #reject(call, error) {
+    call.reject(error);
+    this.#disposeAll(call);
+  }
+
+  /** @param {Call} call */
+  #disposeAll({ values }) {
+    for (const [name, value] of values) this.#dispose(name, value);
+    values.clear();
   }
 
   /**
@@ -152,8 +170,16 @@ export class StreamedSession {
     for (const [name, value] of values) {
       if ((this.#lastUses.get(name) ?? -1) > part) continue;
       values.delete(name);
-      if (!this.inputNames.includes(name)) value?.dispose?.();
+      this.#dispose(name, value);
     }
+  }
+
+  /**
+   * @param {string} name
+   * @param {any} value
+   */
+  #dispose(name, value) {
+    if (!this.inputNames.includes(name)) value?.dispose?.();
   }
 
   /** @param {Call} call */
@@ -165,9 +191,10 @@ export class StreamedSession {
   #fail(error) {
     if (this.#end) return;
     this.#end = { error };
+    this.#stop.abort(error);
     this.#close();
     this.#settle.reject(error);
-    for (const call of this.#calls.splice(0)) call.reject(error);
+    for (const call of this.#calls.splice(0)) this.#reject(call, error);
     this.#advance();
   }
 }

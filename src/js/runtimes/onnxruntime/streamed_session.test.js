@@ -72,6 +72,29 @@ test("a call that comes later, and a second one, pass through what is there", as
   assert.equal(events.filter((event) => event.startsWith("run")).length, 6);
 });
 
+test("what a call has computed is freed if it fails, or the session is released", async () => {
+  disposed.length = 0;
+  const failing = runtime({ fails: (event) => (event === "run 2" ? new Error("too long") : undefined) });
+  const session = new StreamedSession(PARTS, failing.create, { close() {} });
+  await assert.rejects(session.run({ x: tensor("x") }), /too long/);
+  assert.deepEqual(disposed.splice(0).sort(), ["h", "mask", "z"]);
+  const running = session.run({ x: tensor("x") });
+  const released = session.release();
+  await assert.rejects(running, { code: "CLOSED" });
+  await released;
+  assert.deepEqual(disposed.splice(0).sort(), ["h", "mask"], "those of the part that was computing");
+});
+
+test("an output that is an input is passed on, and needed", async () => {
+  const parts = { ...PARTS, outputs: [...PARTS.outputs, "x"] };
+  const create = runtime().create;
+  const session = new StreamedSession(parts, create, { close() {} });
+  const x = tensor("x");
+  assert.equal((await session.run({ x })).x, x);
+  disposed.splice(0);
+  await session.release();
+});
+
 test("an error of a call does not concern the others", async () => {
   let count = 0;
   const fails = (event) => (event === "run 1" && count++ === 0 ? new Error("too long") : undefined);
@@ -109,6 +132,14 @@ test("an abort, and a release in the middle, settle all promises", async () => {
     await released;
     assert.equal(events.filter((event) => event.startsWith("release")).length, 2);
   }
+});
+
+test("a release does not wait for what the next session waits for", async () => {
+  const create = (_, stop) => new Promise((_, reject) => stop.addEventListener("abort", () => reject(stop.reason)));
+  const session = new StreamedSession(PARTS, create, { close() {} });
+  const call = session.run({ x: tensor("x") });
+  await session.release();
+  await assert.rejects(call, { code: "CLOSED" });
 });
 
 test("refuses inputs that the graph does not have, and missing ones", async () => {

@@ -1,0 +1,130 @@
+// @ts-check
+// Reads and writes files in a folder.
+
+/** @typedef {FileSystemDirectoryHandle} Folder */
+
+/** @param {any} error */
+export const isMissing = (error) => error?.name === "NotFoundError";
+
+/**
+ * The result of an operation, or undefined if what it reads does not exist.
+ *
+ * @template T
+ * @param {Promise<T>} operation
+ * @returns {Promise<T | undefined>}
+ */
+export const ifPresent = (operation) =>
+  operation.catch((error) => {
+    if (!isMissing(error)) throw error;
+    return undefined;
+  });
+
+/**
+ * @param {Folder | undefined} folder
+ * @param {string} name
+ * @returns {Promise<File | undefined>}
+ */
+export async function fileIn(folder, name) {
+  const handle = folder && (await ifPresent(folder.getFileHandle(name)));
+  return handle && ifPresent(handle.getFile());
+}
+
+/**
+ * @param {Folder | undefined} folder
+ * @param {string} name
+ */
+export async function bytesIn(folder, name) {
+  const file = await fileIn(folder, name);
+  return file && new Uint8Array(await file.arrayBuffer());
+}
+
+/**
+ * Replaces a file by another one, which is complete or does not exist.
+ *
+ * @param {Folder} folder
+ * @param {string} name
+ * @param {FileSystemWriteChunkType} bytes
+ */
+export async function write(folder, name, bytes) {
+  const writable = await writableIn(folder, name);
+  try {
+    await writable.write(bytes);
+    await writable.close();
+  } catch (error) {
+    await writable.abort().catch(() => {}); // it may have ended
+    throw error;
+  }
+}
+
+/**
+ * @param {Folder} folder
+ * @param {string} name
+ */
+export async function writableIn(folder, name) {
+  const handle = await folder.getFileHandle(name, { create: true });
+  if (typeof handle.createWritable !== "function") {
+    throw new DOMException("this browser cannot write to folders: it has no createWritable()", "NotSupportedError");
+  }
+  return handle.createWritable();
+}
+
+/**
+ * Deletes a file, or a folder with all that is in it. Does nothing if it does not exist.
+ *
+ * @param {Folder | undefined} folder
+ * @param {string} name
+ */
+export const remove = async (folder, name) => void (folder && (await ifPresent(folder.removeEntry(name, RECURSIVE))));
+
+const RECURSIVE = { recursive: true };
+
+/**
+ * The folder at a path.
+ *
+ * @param {Folder} root
+ * @param {readonly string[]} path
+ * @param {{ create?: boolean }} [how] Without `create`, rejects with a `NotFoundError` if it does not exist.
+ */
+export async function folderAt(root, path, how) {
+  let folder = root;
+  for (const name of path) folder = await folder.getDirectoryHandle(name, how);
+  return folder;
+}
+
+/**
+ * Deletes the folders of a path that are empty, the innermost first.
+ *
+ * @param {Folder} root
+ * @param {readonly string[]} path
+ */
+export async function removeEmpty(root, path) {
+  for (let depth = path.length; depth > 0; depth--) {
+    const name = path[depth - 1] ?? "";
+    try {
+      await (await folderAt(root, path.slice(0, depth - 1))).removeEntry(name);
+    } catch {
+      return; // it has other files
+    }
+  }
+}
+
+/**
+ * For a file that was deleted or changed while it was read.
+ *
+ * @param {any} error
+ * @returns {undefined}
+ */
+export function ifGone(error) {
+  if (!isMissing(error) && error?.name !== "NotReadableError") throw error;
+}
+
+/** @param {Folder | undefined} folder */
+export async function namesIn(folder) {
+  const names = [];
+  try {
+    for await (const name of folder?.keys() ?? []) names.push(name);
+  } catch (error) {
+    ifGone(error);
+  }
+  return names;
+}

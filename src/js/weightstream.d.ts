@@ -363,9 +363,9 @@ export interface HubOptions {
 }
 
 /**
- * A storage bucket of the origin as the cache (`navigator.storageBuckets`, in Chromium). The browser evicts it alone, so
- * an app that has a bucket for each model loses one model and not all. `navigator.storageBuckets.delete(name)` deletes
- * it, and `navigator.storageBuckets.open(name, { quota })`, before the load, limits it.
+ * A storage bucket of the origin as the cache (`navigator.storageBuckets`, in Chromium). The browser evicts it alone,
+ * so an app that has a bucket for each model loses one model and not all. `navigator.storageBuckets.delete(name)`
+ * deletes it, and `navigator.storageBuckets.open(name, { quota })`, before the load, limits it.
  */
 export interface StorageBucketOption {
   /** The name: 1 to 64 lower-case letters, digits, `-` and `_`, of which the first is a letter or a digit. */

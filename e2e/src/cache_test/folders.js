@@ -42,6 +42,7 @@
   });
   Object.assign(window, folders, {
     folder, failing, fileAt, until,
+    inFolder: async (url) => load(url, { cache: await folder() }),
     /** Loads, and waits until the folder has the complete file. */
     async complete(url, options) {
       const cache = await folder();

@@ -29,7 +29,7 @@ pub(super) const CASES: [(&str, TestCase); 9] = [
 /// How many bytes an interrupted load may lose: bytes in flight, and a segment that was not closed.
 const LOST_BYTES: u64 = 16 << 20;
 
-const SCRIPT: &str = include_str!("folders.js");
+pub(super) const SCRIPT: &str = include_str!("folders.js");
 
 /// A new page with the functions of `folders.js`.
 fn page<'a>(site: &Site, browser: &'a mut Chromium) -> Result<Page<'a>> {

@@ -1,16 +1,14 @@
 // @ts-check
-// One cached file in a folder: its pieces in segments, or the complete file. All operations run one after the other,
-// except for the copy of the complete file, which may take minutes.
-import { bytesIn, fileIn, folderAt, ifGone, ifPresent, namesIn, remove, write } from "./handles.js";
-import { describedBy, pieceOf } from "./keys.js";
-import { Places } from "./places.js";
-import { SegmentWriter, indexOf, isSegment, sliceOf } from "./segments.js";
-import { WholeFile } from "./whole.js";
+// One cached file in a folder: writes its pieces, and the complete file once it has all of them. All operations run one
+// after the other, except for the copy of the complete file, which may take minutes.
+import { bytesIn, folderAt, namesIn, remove, write } from "./handles.js";
+import { pieceOf } from "./keys.js";
+import { SegmentWriter, sliceOf } from "./segments.js";
+import { HEAD, StoredPieces } from "./stored_pieces.js";
 
 /** @import { Folder } from "./handles.js" */
 /** @import { Description } from "./keys.js" */
 /** @import { Run } from "./places.js" */
-/** @import { WholeRecord } from "./whole.js" */
 
 /** Length of a segment. A page that is closed loses the one that is being written. */
 const SEGMENT_BYTES = 8 << 20;
@@ -19,12 +17,7 @@ const SEGMENT_BYTES = 8 << 20;
 const MAX_OPEN_MS = 1_000;
 const IDLE_MS = 400;
 
-/** An empty segment of this age belongs to a page that was closed. */
-const MAX_UNFINISHED_MS = 24 * 60 * 60 * 1000;
-
-const HEAD = "head";
-/** The complete file, as a place of pieces. No segment has this name. */
-const WHOLE = "";
+const USED = "used";
 
 /**
  * What an entry needs of its cache.
@@ -41,11 +34,7 @@ export class Entry {
   name;
   #path;
   #context;
-  #places = new Places();
-  /** @type {Set<string>} The segments whose index was read. */
-  #segments = new Set();
-  /** @type {WholeRecord | undefined} That of the complete file. */
-  #record;
+  #stored;
   /** @type {SegmentWriter | undefined} */
   #writer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -64,6 +53,7 @@ export class Entry {
     this.name = name;
     this.#path = [...parent, name];
     this.#context = context;
+    this.#stored = new StoredPieces(context.root, this.#path);
   }
 
   /**
@@ -72,11 +62,12 @@ export class Entry {
    */
   get(rest) {
     return this.#inTurn(async () => {
-      if (!pieceOf(rest)) return bytesIn(await this.#folder(), rest);
-      const bytes = await this.#read(rest).catch(ifGone);
+      if (!pieceOf(rest)) return bytesIn(await this.#stored.folder(), rest);
+      if (this.#writer && this.#stored.places.get(rest)?.file === this.#writer.name) await this.#close();
+      const bytes = await this.#stored.read(rest);
       if (bytes) return bytes;
       await this.#refresh(); // another page may have joined the segments
-      return this.#read(rest).catch(ifGone);
+      return this.#stored.read(rest);
     });
   }
 
@@ -87,19 +78,18 @@ export class Entry {
   set(rest, bytes) {
     return this.#inTurn(async () => {
       if (!pieceOf(rest)) return write(await this.#createdFolder(), rest, bytes);
-      this.#writer ??= new SegmentWriter(await this.#createdFolder());
-      const { name, startedMs } = this.#writer;
+      const writer = (this.#writer ??= new SegmentWriter(await this.#createdFolder()));
+      this.#stored.unfinished = writer.name;
       this.#context.opened(this);
       try {
-        const at = await this.#writer.add(rest, bytes);
-        this.#places.set(rest, { file: name, at, byteLength: bytes.length });
+        const at = await writer.add(rest, bytes);
+        this.#stored.places.set(rest, { file: writer.name, at, byteLength: bytes.length });
       } catch (error) {
         await this.#drop();
         throw error;
       }
-      const isFull = this.#writer.byteLength >= SEGMENT_BYTES;
-      if (isFull || Date.now() - startedMs > MAX_OPEN_MS) return this.#close();
       clearTimeout(this.#timer);
+      if (writer.byteLength >= SEGMENT_BYTES || Date.now() - writer.startedMs > MAX_OPEN_MS) return this.#close();
       this.#timer = setTimeout(() => this.flush().catch(() => {}), IDLE_MS); // its pieces are missing then
     });
   }
@@ -107,22 +97,18 @@ export class Entry {
   /** @param {string} rest */
   delete(rest) {
     return this.#inTurn(async () => {
-      if (rest === HEAD) return this.#deleteAll();
-      const place = this.#places.get(rest);
-      if (!place) return;
-      this.#places.delete(rest);
-      // Another program has changed the file, which is the user's from now on.
-      if (place.file === WHOLE) await this.#forgetWhole(await this.#folder());
-      else await this.#removeUnused(place.file);
+      if (rest !== HEAD) return this.#stored.discard(rest);
+      await this.#drop();
+      await this.#stored.deleteAll();
     });
   }
 
-  /** The rests of all keys, the head first: without it, the others are nothing. */
+  /** The rests of all keys, the head first: who deletes all of them deletes everything. */
   rests() {
     return this.#inTurn(async () => {
       await this.#refresh();
-      const names = await namesIn(await this.#folder());
-      return [...[HEAD, "used"].filter((name) => names.includes(name)), ...this.#places.keys()];
+      const names = await namesIn(await this.#stored.folder());
+      return [...[HEAD, USED].filter((name) => names.includes(name)), ...this.#stored.places.keys()];
     });
   }
 
@@ -136,103 +122,24 @@ export class Entry {
     return this.#inTurn(async () => {
       await this.#close();
       await this.#refresh();
-      const folder = await this.#folder();
-      const described = describedBy(await bytesIn(folder, HEAD));
+      const { places, record } = this.#stored;
+      const described = await this.#stored.description();
       if (!described) return undefined;
-      const used = await bytesIn(folder, "used");
+      const used = await bytesIn(await this.#stored.folder(), USED);
       const usedMs = used?.length === 8 ? new DataView(used.buffer).getBigUint64(0, true) : 0n;
       const { url, byteLength } = described;
-      const { byteLength: cachedBytes } = this.#places;
-      return { url, path: this.#record?.path.join("/"), cachedBytes, byteLength, lastUsed: new Date(Number(usedMs)) };
+      const lastUsed = new Date(Number(usedMs));
+      return { url, path: record?.path.join("/"), cachedBytes: places.byteLength, byteLength, lastUsed };
     });
-  }
-
-  async #folder() {
-    return ifPresent(folderAt(this.#context.root, this.#path));
   }
 
   #createdFolder() {
     return folderAt(this.#context.root, this.#path, { create: true });
   }
 
-  /** @param {string} rest */
-  async #read(rest) {
-    const place = this.#places.get(rest);
-    if (!place) return undefined;
-    const { file, at, byteLength } = place;
-    if (file === this.#writer?.name) await this.#close();
-    const folder = await this.#folder();
-    if (!folder) return undefined;
-    const blob = file === WHOLE
-      ? this.#record && (await new WholeFile(this.#context.root, folder).file(this.#record))?.slice(at, at + byteLength)
-      : await sliceOf(folder, file, at, at + byteLength);
-    return blob && new Uint8Array(await blob.arrayBuffer());
-  }
-
-  /** Reads what other pages have written since the last time. */
   async #refresh() {
-    const folder = await this.#folder();
-    const names = await namesIn(folder);
-    const segments = names.filter(isSegment).sort();
-    for (const name of this.#segments) if (!segments.includes(name)) this.#forgetSegment(name);
-    for (const name of segments) {
-      if (folder && !this.#segments.has(name) && name !== this.#writer?.name) await this.#readSegment(folder, name);
-    }
-    await this.#readWhole(folder);
-    this.#joinIfComplete(folder, describedBy(await bytesIn(folder, HEAD)));
-  }
-
-  /**
-   * @param {Folder} folder
-   * @param {string} name
-   */
-  async #readSegment(folder, name) {
-    const file = await fileIn(folder, name);
-    const found = file && (await indexOf(file).catch(ifGone));
-    if (found) {
-      this.#segments.add(name);
-      for (const { rest, ...place } of found) this.#places.set(rest, { file: name, ...place });
-    } else if (file && (file.size > 0 || Date.now() - file.lastModified > MAX_UNFINISHED_MS)) {
-      await remove(folder, name); // damaged, or of a page that was closed
-    }
-  }
-
-  /** @param {Folder | undefined} folder */
-  async #readWhole(folder) {
-    const whole = folder && new WholeFile(this.#context.root, folder);
-    const record = await whole?.record();
-    const isUsable = record !== undefined && (await whole?.file(record)) !== undefined;
-    if (record && record.byteLength > 0 && !isUsable) return this.#forgetWhole(folder);
-    this.#places.forget(WHOLE);
-    this.#record = isUsable ? record : undefined;
-    for (const rest of this.#record?.pieces ?? []) {
-      const piece = pieceOf(rest);
-      if (piece) this.#places.set(rest, { file: WHOLE, at: piece.start, byteLength: piece.end - piece.start });
-    }
-  }
-
-  /** @param {Folder | undefined} folder */
-  async #forgetWhole(folder) {
-    this.#places.forget(WHOLE);
-    this.#record = undefined;
-    if (folder) await new WholeFile(this.#context.root, folder).forget();
-  }
-
-  /** @param {string} name */
-  #forgetSegment(name) {
-    this.#segments.delete(name);
-    this.#places.forget(name);
-  }
-
-  /**
-   * Deletes a segment of which no piece is used.
-   *
-   * @param {string} name
-   */
-  async #removeUnused(name) {
-    if (name === this.#writer?.name || this.#places.use(name)) return;
-    this.#segments.delete(name);
-    await remove(await this.#folder(), name);
+    await this.#stored.refresh();
+    await this.#joinIfComplete();
   }
 
   async #close() {
@@ -245,10 +152,9 @@ export class Entry {
       await this.#drop();
       throw error;
     }
-    this.#writer = undefined;
-    this.#segments.add(writer.name);
-    const folder = await this.#folder();
-    this.#joinIfComplete(folder, describedBy(await bytesIn(folder, HEAD)));
+    this.#writer = this.#stored.unfinished = undefined;
+    this.#stored.add(writer.name);
+    await this.#joinIfComplete();
   }
 
   /** Gives up the segment that is being written. */
@@ -256,32 +162,19 @@ export class Entry {
     const writer = this.#writer;
     if (!writer) return;
     clearTimeout(this.#timer);
-    this.#writer = undefined;
-    this.#forgetSegment(writer.name);
+    this.#writer = this.#stored.unfinished = undefined;
+    this.#stored.forget(writer.name);
     await writer.abort().catch(() => {}); // it may have failed
-    await this.#folder().then((folder) => remove(folder, writer.name)).catch(() => {}); // empty
+    await this.#stored.folder().then((folder) => remove(folder, writer.name)).catch(() => {}); // empty
   }
 
-  async #deleteAll() {
-    await this.#drop();
-    const folder = await this.#folder();
-    if (folder) await new WholeFile(this.#context.root, folder).delete();
-    this.#places.forget();
-    this.#segments.clear();
-    this.#record = undefined;
-    await remove(await ifPresent(folderAt(this.#context.root, this.#path.slice(0, -1))), this.name);
-  }
-
-  /**
-   * Copies the segments to the complete file, unless something does so already.
-   *
-   * @param {Folder | undefined} folder
-   * @param {Description | undefined} described
-   */
-  #joinIfComplete(folder, described) {
+  /** Copies the segments to the complete file, unless something does so already. */
+  async #joinIfComplete() {
     const { pathOf, report } = this.#context;
-    const run = described && this.#places.completeRun(described, this.#writer?.name);
-    if (!folder || !pathOf || !run || this.#record || !this.#mayJoin) return;
+    if (!pathOf || !this.#mayJoin || this.#stored.record) return;
+    const [folder, described] = [await this.#stored.folder(), await this.#stored.description()];
+    const run = described && this.#stored.places.completeRun(described, this.#stored.unfinished);
+    if (!folder || !run || !this.#mayJoin) return;
     this.#mayJoin = false;
     const join = async () => this.#join(folder, described, (await pathOf(described.url)).split("/"), run);
     withLock(`weightstream folder ${this.name}`, join).then(() => (this.#mayJoin = true), report);
@@ -294,19 +187,15 @@ export class Entry {
    * @param {Run} run
    */
   async #join(folder, described, path, run) {
-    const whole = new WholeFile(this.#context.root, folder);
-    const pieces = this.#places.keysOf(described.generation);
+    const { generation } = described;
+    const pieces = this.#stored.places.keysOf(generation);
     const parts = run.map(({ file, start, end }) =>
       ({ bytes: () => sliceOf(folder, file, start, end), byteLength: end - start }));
-    const isWanted = async () => describedBy(await bytesIn(folder, HEAD))?.generation === described.generation;
-    const record = await whole.join(path, parts, pieces, isWanted);
-    if (!record) return;
+    const isWanted = async () => (await this.#stored.description())?.generation === generation;
+    if (!(await this.#stored.whole(folder).join(path, parts, pieces, isWanted))) return;
     await this.#inTurn(async () => {
-      await this.#readWhole(folder);
-      if (!this.#record) return; // deleted since
-      for (const name of (await namesIn(folder)).filter(isSegment)) {
-        if (this.#segments.has(name)) await this.#removeUnused(name);
-      }
+      await this.#stored.readWhole();
+      if (this.#stored.record) await this.#stored.removeUnused();
     });
   }
 

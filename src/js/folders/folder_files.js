@@ -5,7 +5,7 @@ import { fail } from "../loader/error.js";
 import { messageOf } from "../module/guard.js";
 import { Contents } from "./contents.js";
 import { Entry } from "./entry.js";
-import { folderAt, ifPresent, namesIn, remove } from "./handles.js";
+import { canWrite, folderAt, ifPresent, namesIn, remove } from "./handles.js";
 import { CONTENT, keyOf, split } from "./keys.js";
 
 /** @import { Folder } from "./handles.js" */
@@ -36,16 +36,21 @@ const ofFolders = new WeakMap();
 const ofBuckets = new Map();
 
 /**
- * The cache at a place. Loaders of this page share it.
+ * The cache at a place. Loaders of this page share it. Rejects if the page may not write there.
  *
  * @param {Place} place
  * @param {PathOf} pathOf
  * @returns {Promise<FolderCache>}
  */
 export async function folderCache(place, pathOf) {
+  if (!canWrite()) {
+    const message = "This browser cannot write to folders: it has no createWritable(). Use another `cache`.";
+    throw fail({ code: "UNSUPPORTED", message });
+  }
   if (!("storageBucket" in place)) {
     const cache = ofFolders.get(place) ?? new FolderCache(place, pathOf);
     ofFolders.set(place, cache);
+    await cache.checkPermission();
     return cache;
   }
   const name = place.storageBucket;
@@ -176,15 +181,15 @@ export class FolderCache {
    */
   async #run(work) {
     try {
-      await this.#checkPermission();
       return await work();
     } catch (error) {
       throw this.#explained(error);
     }
   }
 
-  async #checkPermission() {
-    // A bucket, and the origin private file system, are always allowed. Some browsers have no such method.
+  /** Rejects if the page may not write to the folder. A permission that is lost later is an error of its operations. */
+  async checkPermission() {
+    // Browsers that have only the origin private file system have no such method.
     const state = await /** @type {any} */ (this.#root).queryPermission?.({ mode: "readwrite" });
     if (state !== undefined && state !== "granted") throw this.#notAllowed(undefined);
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FolderCache } from "./folder_files.js";
+import { FolderCache, folderCache } from "./folder_files.js";
 import { MemoryFolder } from "./memory_folder.test.js";
 
 const NAME = "0123456789abcdef0123456789abcdef";
@@ -185,17 +185,22 @@ test("a full disk evicts nothing of a folder, but of a bucket", async () => {
       failWrites: () => new DOMException("full", "QuotaExceededError"),
     }), paths);
     await assert.rejects(cache.set(key("head"), head(URL_, 3)), { name });
+    assert.deepEqual(await cache.keys(), [], "an empty file is left");
   }
 });
 
 test("a folder that may not be written is not used, and says what to do", async () => {
-  const { root, cache, settled } = setUp();
-  await store(cache);
-  await settled();
-  root.permission = "prompt";
-  for (const call of [() => cache.get(key("head")), () => cache.set(key("used"), filled(8, 1)), () => cache.keys()]) {
-    await assert.rejects(call, /may not write to the folder "models"\. Call allowFolder\(\)/);
+  const root = new MemoryFolder("models");
+  const advice = /may not write to the folder "models"\. Call allowFolder\(\)/;
+  for (const permission of ["prompt", "denied"]) {
+    root.permission = permission;
+    await assert.rejects(folderCache(root, pathOf), advice);
   }
+  root.permission = "granted";
+  const cache = await folderCache(root, pathOf);
+  assert.equal(await folderCache(root, pathOf), cache);
+  root.failWrites = () => new DOMException("revoked", "NotAllowedError");
+  await assert.rejects(cache.set(key("head"), head(URL_, 3)), advice);
 });
 
 test("a folder that is deleted in the middle is an error of the next write", async () => {

@@ -27,9 +27,9 @@ export function forgetFolder(name?: string): Promise<void>;
 export function folderPermission(folder: FolderHandle): Promise<"granted" | "denied" | "prompt">;
 
 /**
- * Asks the user for the permission to write to a folder, unless the page has it, and resolves to whether it has it then.
- * Call it when the user clicks, before anything is awaited: browsers do not ask at other times, and the call rejects
- * with a `SecurityError`.
+ * Asks the user for the permission to write to a folder, unless the page has it, and resolves to whether it has it
+ * then. Call it when the user clicks, before anything is awaited: browsers do not ask at other times, and the call
+ * rejects with a `SecurityError`.
  */
 export function allowFolder(folder: FolderHandle): Promise<boolean>;
 

@@ -1,6 +1,6 @@
 // @ts-check
-// `weightstream/folders`: folders of the user as caches: which one the user has chosen, whether the page may use it, and
-// what it contains.
+// `weightstream/folders`: folders of the user as caches: which one the user has chosen, whether the page may use it,
+// and what it contains.
 import { namesOf } from "../cache/cached.js";
 import { folderScript, isFolder, isStorageBucket, openPlace } from "../cache/place.js";
 import { init } from "../module/module.js";

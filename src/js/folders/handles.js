@@ -52,6 +52,8 @@ export async function write(folder, name, bytes) {
     await writable.close();
   } catch (error) {
     await writable.abort().catch(() => {}); // it may have ended
+    const file = await fileIn(folder, name).catch(ifGone);
+    if (file?.size === 0) await remove(folder, name).catch(() => {}); // it did not exist before
     throw error;
   }
 }
@@ -61,12 +63,12 @@ export async function write(folder, name, bytes) {
  * @param {string} name
  */
 export async function writableIn(folder, name) {
-  const handle = await folder.getFileHandle(name, { create: true });
-  if (typeof handle.createWritable !== "function") {
-    throw new DOMException("this browser cannot write to folders: it has no createWritable()", "NotSupportedError");
-  }
-  return handle.createWritable();
+  return (await folder.getFileHandle(name, { create: true })).createWritable();
 }
+
+/** Whether the browser can write to folders. Node.js has no such class, but may have folders of its own. */
+export const canWrite = () =>
+  typeof FileSystemFileHandle === "undefined" || "createWritable" in FileSystemFileHandle.prototype;
 
 /**
  * Deletes a file, or a folder with all that is in it. Does nothing if it does not exist.

@@ -206,7 +206,7 @@ export class FolderCache {
     // The module would delete the files that were used least recently, which are the user's here.
     const isFull = error?.name === "QuotaExceededError";
     if (error?.name === "LoadError" || (isFull && !this.#pathOf)) return error;
-    const what = isFull ? "the disk is full" : messageOf(error);
+    const what = isFull ? "the disk is full" : messageOf(error).replace(/\.$/, "");
     const message = `The folder "${this.#root.name}" cannot be used as a cache: ${what}.`;
     return fail({ code: isFull ? "LIMIT" : "IO", message, cause: error });
   }

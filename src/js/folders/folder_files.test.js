@@ -211,6 +211,16 @@ test("a folder that is deleted in the middle is an error of the next write", asy
   await assert.rejects(cache.set(piece(0, MIB), filled(MIB, 1)), /The folder "models" cannot be used as a cache/);
 });
 
+test("a file that another page replaces while it is read is read again", async () => {
+  const { root, cache } = setUp();
+  await cache.set(key("head"), head(URL_, 3));
+  let replacements = 2;
+  root.beforeRead = (path) => {
+    if (path.endsWith("/head") && replacements-- > 0) root.put(path, head(URL_, 4));
+  };
+  assert.equal((await cache.list())[0].byteLength, 4);
+});
+
 test("locations of contents are kept, and deleted", async () => {
   const { root, cache } = setUp();
   const content = "weightstream.content.sha256:ab";

@@ -29,13 +29,21 @@ export async function fileIn(folder, name) {
   return handle && ifPresent(handle.getFile());
 }
 
+/** How often a file is read that something else replaces at the same time. */
+const MAX_TRIES = 5;
+
 /**
  * @param {Folder | undefined} folder
  * @param {string} name
  */
 export async function bytesIn(folder, name) {
-  const file = await fileIn(folder, name);
-  return file && new Uint8Array(await file.arrayBuffer());
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const file = await fileIn(folder, name);
+    if (!file) return undefined;
+    const bytes = await file.arrayBuffer().catch(ifGone);
+    if (bytes) return new Uint8Array(bytes);
+  }
+  return undefined;
 }
 
 /**

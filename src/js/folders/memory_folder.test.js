@@ -107,7 +107,19 @@ export class MemoryFolder {
   async #file(name) {
     const found = this.entries.get(name);
     if (!found) throw missing();
-    return new File([found.bytes], name, { lastModified: found.lastModified });
+    return this.#snapshot(name, found);
+  }
+
+  /** Of a file that is replaced or deleted, browsers read nothing. */
+  #snapshot(name, found) {
+    const file = new File([found.bytes], name, { lastModified: found.lastModified });
+    const { arrayBuffer } = file;
+    this.root.beforeRead?.(this.path + name);
+    file.arrayBuffer = async () => {
+      if (this.entries.get(name) !== found) throw missing();
+      return arrayBuffer.call(file);
+    };
+    return file;
   }
 
   #writable(name) {

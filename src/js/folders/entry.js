@@ -43,6 +43,10 @@ export class Entry {
   #last = Promise.resolve();
   /** Whether the complete file may be written: it is not while that runs, or after it has failed. */
   #mayJoin = true;
+  /** Ends the copy of the complete file. */
+  #stop = new AbortController();
+  /** @type {Promise<void>} */
+  #joining = Promise.resolve();
 
   /**
    * @param {string} name
@@ -95,7 +99,11 @@ export class Entry {
   }
 
   /** @param {string} rest */
-  delete(rest) {
+  async delete(rest) {
+    if (rest === HEAD) {
+      this.#stop.abort();
+      await this.#joining; // no file can be deleted while it is written
+    }
     return this.#inTurn(async () => {
       if (rest !== HEAD) return this.#stored.discard(rest);
       await this.#drop();
@@ -176,8 +184,10 @@ export class Entry {
     const run = described && this.#stored.places.completeRun(described, this.#stored.unfinished);
     if (!folder || !run || !this.#mayJoin) return;
     this.#mayJoin = false;
+    this.#stop = new AbortController();
     const join = async () => this.#join(folder, described, (await pathOf(described.url)).split("/"), run);
-    withLock(`weightstream folder ${this.name}`, join).then(() => (this.#mayJoin = true), report);
+    const joined = withLock(`weightstream folder ${this.name}`, join).then(() => (this.#mayJoin = true), report);
+    this.#joining = joined.then(() => {});
   }
 
   /**
@@ -191,12 +201,14 @@ export class Entry {
     const pieces = this.#stored.places.keysOf(generation);
     const parts = run.map(({ file, start, end }) =>
       ({ bytes: () => sliceOf(folder, file, start, end), byteLength: end - start }));
-    const isWanted = async () => (await this.#stored.description())?.generation === generation;
+    const { signal } = this.#stop;
+    const isWanted = async () => !signal.aborted && (await this.#stored.description())?.generation === generation;
     if (!(await this.#stored.whole(folder).join(path, parts, pieces, isWanted))) return;
-    await this.#inTurn(async () => {
+    const use = async () => {
       await this.#stored.readWhole();
       if (this.#stored.record) await this.#stored.removeUnused();
-    });
+    };
+    this.#inTurn(use).catch(this.#context.report);
   }
 
   /**

@@ -221,6 +221,18 @@ test("a file that another page replaces while it is read is read again", async (
   assert.equal((await cache.list())[0].byteLength, 4);
 });
 
+test("a file that is deleted while it is completed leaves nothing behind", async () => {
+  const { root, cache } = setUp();
+  let begun = () => {};
+  const isJoining = new Promise((resolve) => (begun = resolve));
+  root.failWrites = (path) => void (path.endsWith("m.gguf") && begun());
+  await store(cache);
+  await Promise.all([cache.list(), isJoining]);
+  await cache.delete(key("head"));
+  assert.deepEqual(root.paths(), []);
+  assert.equal(cache.error, undefined);
+});
+
 test("locations of contents are kept, and deleted", async () => {
   const { root, cache } = setUp();
   const content = "weightstream.content.sha256:ab";

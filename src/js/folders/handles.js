@@ -84,9 +84,21 @@ export const canWrite = () =>
  * @param {Folder | undefined} folder
  * @param {string} name
  */
-export const remove = async (folder, name) => void (folder && (await ifPresent(folder.removeEntry(name, RECURSIVE))));
+export async function remove(folder, name) {
+  for (let waitedMs = 0; folder; waitedMs += RETRY_INTERVAL_MS) {
+    try {
+      return await ifPresent(folder.removeEntry(name, { recursive: true }));
+    } catch (error) {
+      const isOpen = /** @type {any} */ (error)?.name === "NoModificationAllowedError";
+      if (!isOpen || waitedMs >= MAX_RETRY_MS) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_INTERVAL_MS));
+    }
+  }
+}
 
-const RECURSIVE = { recursive: true };
+/** How long to retry while another page writes a file. It closes a segment after a second. */
+const MAX_RETRY_MS = 3_000;
+const RETRY_INTERVAL_MS = 50;
 
 /**
  * The folder at a path.

@@ -116,7 +116,7 @@ export class WholeFile {
     let isWritten = false;
     try {
       for (const { bytes } of parts) {
-        const blob = await bytes();
+        const blob = (await isWanted()) ? await bytes() : undefined;
         if (!blob) return false;
         await writable.write(blob);
       }

@@ -178,7 +178,8 @@ mod tests {
         #[test]
         fn a_name_survives_a_folder(name in ".+") {
             let portable = portable(&name);
-            prop_assert!(!portable.contains(['/', '\\', ':']) && !portable.starts_with('.') && !portable.ends_with('.'));
+            prop_assert!(!portable.contains(['/', '\\', ':']) && !portable.starts_with('.'));
+            prop_assert!(!portable.ends_with('.'));
             prop_assert_eq!(decoded(&portable), Some(name));
         }
 

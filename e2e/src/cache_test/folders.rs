@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::cases::{PROBE_BYTES, throttle};
-use super::{Models, Report, Site, TestCase, report};
+use super::{Models, Report, SCRIPT as CACHE_SCRIPT, Site, TestCase, report};
 use crate::chromium::Chromium;
 use crate::page::{LOAD_LIMIT, Page};
 use xtask::expected;
@@ -200,17 +200,18 @@ fn replaced(browser: &mut Chromium, site: &Site) -> Result<()> {
 
 fn two_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
-    let mut frames = first_page(site, browser)?;
+    let mut page = first_page(site, browser)?;
+    let script = format!("{CACHE_SCRIPT}.then(() => {SCRIPT})");
+    page.evaluate(&format!("({})({})", include_str!("open_frames.js"), json!(script)))?;
     let load = format!(
-        "Promise.all([0, 1].map(async () => {{ const cache = await folder(); return load({}, {{ cache }}); }}))\
-         .then(([one, other]) => JSON.stringify([JSON.parse(one), JSON.parse(other)]))",
+        "Promise.all(tabs.map((tab) => tab.inFolder({}))).then((reports) => {{ window.reports = reports; }}), 0",
         json!(models.url())
     );
-    throttle(&mut frames)?;
-    let reports: Vec<Report> = serde_json::from_value(serde_json::from_str(
-        frames.evaluate(&load)?.as_str().context("the page reports nothing")?,
-    )?)?;
-    for report in reports {
+    throttle(&mut page)?;
+    page.evaluate(&load)?;
+    page.wait_for("both tabs to load", LOAD_LIMIT, "window.reports")?;
+    for tab in 0..2 {
+        let report = report(&mut page, &format!("window.reports[{tab}]"))?;
         site.compare(&report.tensors, &site.expected)?;
         ensure!(report.stats.cache_error.is_none(), "{:?}", report.stats.cache_error);
     }

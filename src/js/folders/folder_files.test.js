@@ -233,6 +233,12 @@ test("a file that is deleted while it is completed leaves nothing behind", async
   assert.equal(cache.error, undefined);
 });
 
+test("a head that another page has only begun to write is missing", async () => {
+  const { root, cache } = setUp();
+  root.put(`.weightstream/${NAME}/head`, filled(0, 0));
+  assert.equal(await cache.get(key("head")), undefined);
+});
+
 test("locations of contents are kept, and deleted", async () => {
   const { root, cache } = setUp();
   const content = "weightstream.content.sha256:ab";

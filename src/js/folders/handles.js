@@ -33,13 +33,15 @@ export async function fileIn(folder, name) {
 const MAX_TRIES = 5;
 
 /**
+ * The content of a file. Undefined if it does not exist, or is empty until another page has written it.
+ *
  * @param {Folder | undefined} folder
  * @param {string} name
  */
 export async function bytesIn(folder, name) {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const file = await fileIn(folder, name);
-    if (!file) return undefined;
+    if (!file || file.size === 0) return undefined;
     const bytes = await file.arrayBuffer().catch(ifGone);
     if (bytes) return new Uint8Array(bytes);
   }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | a manifest, a folder, a key | `shards/ü [1].apr` |
 //! | a URL | `shards/%C3%BC%20%5B1%5D.apr` |
+//! | a folder of the user, on any system | `shards/ü [1].apr`, with `%3A` for `:` |
 //!
 //! Paths have slashes and are not encoded. In URLs, all but the unreserved characters of RFC 3986, section 2.3, are
 //! percent-encoded, so that no character of a name is taken for a query, a fragment or a port.
@@ -22,10 +23,7 @@ pub fn encoded_segment(name: &str) -> String {
         match byte {
             b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
             byte if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
-            byte => {
-                text.push('%');
-                text.extend([byte >> 4, byte & 15].into_iter().filter_map(|digit| DIGITS.get(usize::from(digit))));
-            }
+            byte => push_encoded(&mut text, byte),
         }
     }
     text
@@ -58,6 +56,57 @@ pub fn path_below(beside: &str, url: &str) -> Option<String> {
     let path = plain(url)?.strip_prefix(beside.get(..=beside.rfind('/')?)?)?;
     let is_below = |path: &String| !path.split('/').any(|name| matches!(name, "" | "." | ".."));
     decoded(path).filter(is_below)
+}
+
+/// The path at which a folder of the user has the file at a URL: the host, then the path of the URL, without its query. A
+/// name that is no URL is a path itself. [`decoded`] reverses the encoding of each name in it.
+pub fn path_in_folder(url: &str) -> String {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let path = path.split_once("://").map_or(path, |(_, rest)| rest);
+    let names: Vec<_> = path.split('/').filter(|name| !name.is_empty()).collect();
+    let portable = names.iter().map(|name| portable(&decoded(name).unwrap_or_else(|| (*name).to_owned())));
+    let path = portable.collect::<Vec<_>>().join("/");
+    if path.is_empty() { "index".to_owned() } else { path }
+}
+
+/// Percent-encodes what a name must not have on one of the usual systems, and a dot at its start, which would hide it.
+fn portable(name: &str) -> String {
+    let stem = name.split('.').next().unwrap_or_default().trim_end();
+    let is_device = DEVICES.iter().any(|device| match device.strip_suffix('#') {
+        Some(device) => {
+            stem.len() == device.len() + 1 && stem.is_char_boundary(device.len()) && {
+                let (start, number) = stem.split_at(device.len());
+                start.eq_ignore_ascii_case(device) && number.starts_with(|digit: char| digit.is_ascii_digit())
+            }
+        }
+        None => stem.eq_ignore_ascii_case(device),
+    });
+    let last = name.chars().count().saturating_sub(1);
+    let mut text = String::with_capacity(name.len());
+    for (at, character) in name.chars().enumerate() {
+        let is_reserved = character.is_control() || RESERVED.contains(character);
+        let is_at_end = (at == 0 || at == last) && (character == '.' || character.is_whitespace());
+        if is_reserved || is_at_end || (at == 0 && is_device) {
+            let mut bytes = [0; 4];
+            for byte in character.encode_utf8(&mut bytes).bytes() {
+                push_encoded(&mut text, byte);
+            }
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+/// Names of devices of Windows, also with any extension. `#` stands for a digit.
+const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "COM#", "LPT#"];
+
+/// Characters that names must not have on Windows, the separators of paths, and that of the encoding.
+const RESERVED: &str = "\"*/:<>?\\|%~";
+
+fn push_encoded(text: &mut String, byte: u8) {
+    text.push('%');
+    text.extend([byte >> 4, byte & 15].into_iter().filter_map(|digit| DIGITS.get(usize::from(digit))));
 }
 
 fn digit(character: u8) -> Option<u8> {
@@ -108,7 +157,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_path_in_a_folder_has_names_for_any_system() {
+        for (url, path) in [
+            ("https://h.co/o/r/resolve/main/m.gguf", "h.co/o/r/resolve/main/m.gguf"),
+            ("http://localhost:80/a/%C3%BC%20%5B1%5D.apr?x=/y#z", "localhost%3A80/a/ü [1].apr"),
+            ("https://h/a%2Fb/..%5Cc", "h/a%2Fb/%2E.%5Cc"),
+            ("https://h/%2e%2e/.git/con/NUL.bin/com1.x/company", "h/%2E%2E/%2Egit/%63on/%4EUL.bin/%63om1.x/company"),
+            ("https://h//a.%20/ b", "h/a.%20/%20b"),
+            ("https://h/%ff", "h/%25ff"),
+            ("whisper/v3", "whisper/v3"),
+            (".weightstream/x", "%2Eweightstream/x"),
+            ("/", "index"),
+        ] {
+            assert_eq!(path_in_folder(url), path, "{url}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_name_survives_a_folder(name in ".+") {
+            let portable = portable(&name);
+            prop_assert!(!portable.contains(['/', '\\', ':']) && !portable.starts_with('.'));
+            prop_assert!(!portable.ends_with('.'));
+            prop_assert_eq!(decoded(&portable), Some(name));
+        }
+
         #[test]
         fn a_name_survives_its_url(path in ".*") {
             prop_assert_eq!(decoded(&encoded(&path)), Some(path.clone()));

@@ -73,7 +73,7 @@ impl KvStore for UserCache {
     }
 
     async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
-        let keys = self.call("keys", &[]).await?;
+        let keys = self.call("keys", &[prefix.into()]).await?; // a storage may list only these
         let keys = js_sys::try_iter(&keys).map_err(|thrown| method_error("keys", &thrown))?;
         let mut matching = Vec::new();
         let keys = keys.ok_or_else(|| wrong_answer("keys", "a value that is not iterable"))?;
@@ -105,5 +105,9 @@ fn method_error(name: &str, thrown: &JsValue) -> Error {
     let text = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.to_string()));
     let text = text.or_else(|| thrown.as_string()).unwrap_or_default();
     let kind = if has_name(thrown, QUOTA_EXCEEDED_ERROR) { ErrorKind::Limit } else { ErrorKind::Io };
-    Error::new(kind, format!("{name}() of the `cache` object failed: {text}"))
+    // Those of the package say themselves what has failed.
+    match text.strip_prefix("LoadError: ") {
+        Some(what) => Error::new(kind, what.trim_end_matches('.')),
+        None => Error::new(kind, format!("{name}() of the `cache` object failed: {text}")),
+    }
 }

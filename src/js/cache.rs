@@ -3,7 +3,7 @@
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
 use super::promise::{Stop, deferred_promise};
-use super::{cached_files, cached_models};
+use super::{cached_files, cached_models, folder_path};
 use crate::cache::client::Client;
 use crate::cache::{UserCache, files};
 use crate::deferred::Code;
@@ -32,6 +32,12 @@ pub fn settled() -> Promise {
     deferred_promise(Code::Cache, Stop::default(), || async {
         files::list().await.map(|_| JsValue::UNDEFINED).map_err(super::failure)
     })
+}
+
+/// Resolves to the path of the file with this name in a folder of the user.
+#[wasm_bindgen(js_name = cacheFolderPath)]
+pub fn path_in_folder(name: String) -> Promise {
+    deferred_promise(Code::Databases, Stop::default(), move || folder_path::path(name))
 }
 
 /// Resolves to an array of `ModelFiles`: which cached files lead to which others, by their names in the cache.

@@ -9,6 +9,7 @@ mod cancel;
 mod crash;
 mod failure;
 mod file;
+mod folder_path;
 mod list;
 mod metadata;
 mod options;

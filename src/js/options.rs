@@ -48,7 +48,7 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         client: client(source, options),
         signal: signal(options),
         on_progress: object(options, "onProgress"),
-        cache: cache(options, source.is_string()).map_err(failure)?,
+        cache: cache(options, source.is_string()),
         key_function: KeyFunction(object(options, "cacheKey")),
         release_lock: object(options, "releaseLock"),
         workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
@@ -83,7 +83,7 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
         digest: field(options, "digest").map(parse).transpose().map_err(failure)?,
         signal: signal(options),
         on_progress: object(options, "onProgress"),
-        cache: cache(options, source.is_string()).map_err(failure)?,
+        cache: cache(options, source.is_string()),
         key_function: KeyFunction(object(options, "cacheKey")),
         first: object(options, "first").and_then(|first: Array| pair(&first)),
     })
@@ -227,19 +227,16 @@ fn signed_digests(source: &JsValue, signature: &JsValue) -> Result<SignedDigests
     Ok(SignedDigests::default().with_files(Arc::new(files)).with_path(path))
 }
 
-fn cache(options: &JsValue, is_url: bool) -> Result<Option<CacheOption>> {
+fn cache(options: &JsValue, is_url: bool) -> Option<CacheOption> {
     let option = field(options, "cache").unwrap_or_else(|| "auto".into());
     let option = match option.as_string().as_deref() {
         Some("auto") => Some(CacheOption::Auto),
         Some("opfs") => Some(CacheOption::Files),
         Some("none") => None,
-        _ => Some(UserCache::new(option).map(CacheOption::UserCache).ok_or_else(|| {
-            let what =
-                "`cache` must be one of \"auto\", \"opfs\", \"none\", or an object with get, set, delete and keys";
-            Error::new(ErrorKind::InvalidArgument, what)
-        })?),
+        // An object without the methods stands for storage that the platform does not have.
+        _ => Some(UserCache::new(option).map_or(CacheOption::Auto, CacheOption::UserCache)),
     };
-    Ok(option.filter(|_| is_url))
+    option.filter(|_| is_url)
 }
 
 /// The pairs of strings of an array option.

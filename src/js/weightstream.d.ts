@@ -166,6 +166,12 @@ export interface OpenOptions {
    *   because OPFS is in memory there, where it takes memory and can be slower than a second download.
    * - `"opfs"`: only in OPFS, even if it is in memory.
    * - `"none"`: no caching.
+   * - A {@link FolderHandle}: a folder of the user, of `showDirectoryPicker()` with `mode: "readwrite"`. A complete
+   *   file has its name there, below folders for the host and the path of the URL, so that other programs can use it.
+   *   Parts of files are in `.weightstream` in this folder. weightstream never asks for a permission that is missing,
+   *   and never replaces or deletes a file that is not its own; the load then continues from the network. Functions of
+   *   `weightstream/folders` remember the folder, ask for the permission, and list and delete what is in it.
+   * - A {@link StorageBucketOption}: a storage bucket. Browsers other than Chromium have none; `"auto"` is used there.
    * - A {@link WeightCache}: your own storage.
    *
    * A cache that fails does not fail a load. If bytes are not cached, or not in the preferred place, `stats.cacheError`
@@ -198,7 +204,7 @@ export interface OpenOptions {
    * **Bundlers.** A worker reads and writes the cache. With a bundler that does not support
    * `new URL(…, import.meta.url)`, import `weightstream/inline`, or pass the URL of the worker to `init`.
    */
-  cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
+  cache?: "auto" | "opfs" | "none" | FolderHandle | StorageBucketOption | WeightCache | undefined;
   /**
    * Returns the name under which the file at a URL is cached, for URLs that differ although the file is the same. It is
    * called with each absolute URL of the model. It must always return the same string for the same file, not empty and
@@ -357,6 +363,16 @@ export interface HubOptions {
 }
 
 /**
+ * A storage bucket of the origin as the cache (`navigator.storageBuckets`, in Chromium). The browser evicts it alone,
+ * so an app that has a bucket for each model loses one model and not all. `navigator.storageBuckets.delete(name)`
+ * deletes it, and `navigator.storageBuckets.open(name, { quota })`, before the load, limits it.
+ */
+export interface StorageBucketOption {
+  /** The name: 1 to 64 lower-case letters, digits, `-` and `_`, of which the first is a letter or a digit. */
+  readonly storageBucket: string;
+}
+
+/**
  * Your own storage for cached bytes: a folder, a database, another worker, or a plain `Map`, which implements this
  * interface.
  *
@@ -378,8 +394,10 @@ export interface WeightCache {
   set(key: string, bytes: OwnBytes): unknown;
   /** Deletes a value. A key that does not exist is not an error. */
   delete(key: string): unknown;
-  /** Returns all keys. Keys that weightstream did not set are ignored. */
-  keys(): Iterable<string> | Promise<Iterable<string>>;
+  /**
+   * Returns all keys, or only those that begin with `prefix`. Keys that weightstream did not set are ignored.
+   */
+  keys(prefix?: string): Iterable<string> | Promise<Iterable<string>>;
 }
 
 /** An algorithm and a digest in hexadecimal, for example `"sha256:9f86d08…"`. */
@@ -888,7 +906,7 @@ export interface LoaderStats {
    * Why bytes are not cached, or not in the preferred place: the quota, a server that sends neither ETag nor
    * Last-Modified, a private window, a worker that cannot start. `undefined` if there is no error yet, with
    * `cache: "none"`, and for a model that is not loaded from a URL. On the first visit, the cache may start after the
-   * first tensors were loaded.
+   * first tensors were loaded. With a folder, it also says why a complete file could not be written.
    */
   readonly cacheError: string | undefined;
   /**

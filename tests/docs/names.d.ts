@@ -6,6 +6,9 @@ declare global {
   var source: Source;
   var options: OpenOptions;
   var rootPem: string;
+  // A button that the user clicks once, and the dialog in which the user chooses a folder.
+  var button: { onclick: () => Promise<void> };
+  function showDirectoryPicker(options: { mode: "readwrite" }): Promise<FileSystemDirectoryHandle>;
   // Objects of runtimes, in examples that are not run.
   var AutoModel: any;
   var bar: HTMLProgressElement;

@@ -28,6 +28,7 @@ import {
   type OpenOptions,
   type RemoteFile,
   type Source,
+  type StorageBucketOption,
   type Tensor,
   type TensorChunk,
   type TensorComponent,
@@ -38,6 +39,10 @@ import {
   type WeightCache,
 } from "weightstream";
 import { createFetch, type FetchOptions } from "weightstream/fetch";
+import {
+  allowFolder, clearFolder, deleteFromFolder, folderFiles, folderPermission, forgetFolder, rememberFolder,
+  rememberedFolder, type FolderFile,
+} from "weightstream/folders";
 import { StreamingLoader as InlineLoader } from "weightstream/inline";
 import { externalData, prepare, type ExternalDataProgress, type PreparedData } from "weightstream/onnxruntime";
 import { serve, type ServeOptions } from "weightstream/service-worker";
@@ -360,3 +365,19 @@ export function serviceWorker(): void {
 
 // @ts-expect-error: a promise is no answer.
 serve({ match: async () => true });
+
+export async function everyCallOfFolders(chosen: FileSystemDirectoryHandle): Promise<readonly FolderFile[]> {
+  await rememberFolder(chosen);
+  await rememberFolder(chosen, "models");
+  const folder = (await rememberedFolder("models")) ?? chosen;
+  if ((await folderPermission(folder)) === "prompt" && !(await allowFolder(folder))) return [];
+  const bucket: StorageBucketOption = { storageBucket: "whisper-v3" };
+  for (const cache of [folder, bucket]) {
+    const loader = await StreamingLoader.open("https://example.org/model.apr", { cache });
+    loader.close();
+    await deleteFromFolder(cache, new URL("https://example.org/model.apr"));
+    await clearFolder(cache);
+  }
+  await forgetFolder("models");
+  return folderFiles(folder);
+}

@@ -297,7 +297,7 @@ pub(super) fn go_offline(page: &mut Page) -> Result<()> {
     Ok(())
 }
 
-fn throttle(page: &mut Page) -> Result<()> {
+pub(super) fn throttle(page: &mut Page) -> Result<()> {
     let network =
         json!({ "offline": false, "latency": 0, "downloadThroughput": SLOW_BYTES_PER_SECOND, "uploadThroughput": -1 });
     page.call("Network.enable", json!({}))?;

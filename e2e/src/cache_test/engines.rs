@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::cases::PROBE_BYTES;
 use super::pages::Storage;
-use super::{Report, SCRIPT, Site};
+use super::{Report, SCRIPT, Site, folders};
 use crate::engine::Engine;
 use crate::failures;
 use crate::webdriver::Browser;
@@ -33,8 +33,43 @@ fn run_engine(project: &Project, engine: Engine, package: &Path, weights: &Path,
         let cached = twice(&browser, &site, storage);
         let cached = failures::keep(cached, &browser, engine, &format!("cached in {storage}"))?;
         println!("  ok  {engine}, cached in {storage}: the second load reads {cached:.1} MB from the cache");
+        if storage == Storage::Files {
+            let cached = failures::keep(in_folder(&browser, &site), &browser, engine, "cached in a folder")?;
+            println!("  ok  {engine}, cached in a folder: {cached}");
+        }
     }
     Ok(())
+}
+
+/// Loads everything twice into a folder, if the browser can write to one. Returns what it did.
+fn in_folder(browser: &Browser, site: &Site) -> Result<&'static str> {
+    browser.open(&site.pages.url())?;
+    if browser.evaluate("typeof FileSystemFileHandle")? == "undefined" {
+        return Ok("pages have no folders");
+    }
+    let models = site.models()?;
+    for is_warm in [false, true] {
+        browser.open(&site.pages.url())?;
+        browser.evaluate(SCRIPT)?;
+        browser.evaluate(folders::SCRIPT)?;
+        let can_write = browser.evaluate("'createWritable' in FileSystemFileHandle.prototype")? == true;
+        let load = if can_write { "complete" } else { "inFolder" };
+        let result = browser.evaluate(&format!("{load}({})", json!(models.url())))?;
+        let report: Report = serde_json::from_str(result.as_str().context("the page reports nothing")?)?;
+        site.compare(&report.tensors, &site.expected)?;
+        let why = report.stats.cache_error.unwrap_or_default();
+        if !can_write {
+            ensure!(why.contains("This browser cannot write to folders"), "cacheError is {why:?}");
+            ensure!(browser.evaluate("paths()")? == json!([]), "something is left in the folder");
+            return Ok("the browser cannot write to folders, and says so");
+        }
+        ensure!(why.is_empty(), "{why}");
+        let (requests, sent) = models.sent();
+        ensure!(!is_warm || (sent <= PROBE_BYTES && requests <= 1), "{sent} bytes in {requests} requests");
+    }
+    let left = browser.evaluate("folder().then(clearFolder).then(paths)")?;
+    ensure!(left == json!([]), "{left} is left");
+    Ok("the second load reads the complete file")
 }
 
 /// Loads everything twice. Returns how many megabytes of the second load came from the cache.

@@ -28,6 +28,7 @@ mod cases;
 mod contents;
 mod credentials;
 mod engines;
+mod folders;
 mod naming;
 pub mod pages;
 pub mod revisions;
@@ -115,6 +116,7 @@ pub fn run(project: &Project) -> Result<()> {
         SMALL_MODEL_CASES.as_slice(),
         &cancelled::CASES,
         &user_cache::CASES,
+        &folders::CASES,
         &credentials::CASES,
         &naming::CASES,
         &workers::CASES,

@@ -53,8 +53,12 @@ export async function deleteCached(model) {
   }
 }
 
-/** @param {string | URL} url */
-async function namesOf(url) {
+/**
+ * The names in the cache that a URL stands for.
+ *
+ * @param {string | URL} url
+ */
+export async function namesOf(url) {
   const address = urlOf(url);
   if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass a model that cachedModels() returns`);
   return settle(() => cacheNames(address, typeof url === "string" ? url : address));

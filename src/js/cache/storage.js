@@ -1,6 +1,7 @@
 // @ts-check
 // What the platform says about its storage. Everything that it does not say is undefined.
 import { released } from "../module/location.js";
+import { BACKGROUND_ERROR } from "./place.js";
 
 /** @import { CheckedOpenOptions } from "../module/glue.js" */
 
@@ -56,6 +57,17 @@ const isCached = (source, cache) => isRemote(source) && cache !== "none";
 
 /** @param {unknown} source */
 const isRemote = (source) => typeof source === "string" && /^(https?|hf):/.test(source);
+
+/**
+ * Statistics of the module, and what only the scripts know.
+ *
+ * @template {{ cacheError: string | undefined }} Stats
+ * @param {Stats} stats
+ * @param {any} cache The checked option.
+ * @param {boolean | undefined} cachePersisted
+ */
+export const statsOf = (stats, cache, cachePersisted) =>
+  ({ ...stats, cacheError: stats.cacheError ?? cache?.[BACKGROUND_ERROR], cachePersisted });
 
 let hasWarned = false;
 

@@ -15,7 +15,7 @@ import { joined, responseOf } from "../request/response.js";
 import { numbered } from "../loader/progress.js";
 import { prepared, withSignature } from "../source/source.js";
 import { SharedCall } from "../loader/shared_call.js";
-import { cachePersisted } from "../cache/storage.js";
+import { cachePersisted, statsOf } from "../cache/storage.js";
 import { storedFile } from "../cache/stored.js";
 import { byteStream } from "./stream.js";
 
@@ -71,7 +71,7 @@ async function open(source, given, first) {
     const how = first ? { ...ready.options, first } : ready.options;
     const file = await settle(() => WasmFile.open(ready.source, how));
     const url = isResponse(source) ? source.url : ready.source;
-    return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted: await isPersisted });
+    return new RemoteFile(MAKE, file, url, { maxMemory, type, cache: how.cache, isPersisted: await isPersisted });
   };
   return untilAborted(signal, opening, (file) => file.close());
 }
@@ -90,19 +90,23 @@ export class RemoteFile {
   #blocks;
   /** @type {SharedCall<File> | undefined} */
   #stored;
+  #cache;
   #isPersisted;
 
   /**
    * @param {symbol} make
    * @param {WasmFile} file
    * @param {unknown} source
-   * @param {{ maxMemory?: number | undefined, type?: string | undefined, isPersisted: boolean | undefined }} how
+   * @param {{
+   *   maxMemory?: number | undefined, type?: string | undefined, cache: unknown, isPersisted: boolean | undefined,
+   * }} how
    */
-  constructor(make, file, source, { maxMemory = MAX_MEMORY_BYTES, type, isPersisted }) {
+  constructor(make, file, source, { maxMemory = MAX_MEMORY_BYTES, type, cache, isPersisted }) {
     if (make !== MAKE) throw new TypeError("Use openFile().");
     this.#file = file;
     this.#name = typeof source === "string" ? source : "";
     this.#maxMemory = maxMemory;
+    this.#cache = cache;
     this.#isPersisted = isPersisted;
     const stated = type ?? callModule(() => file.contentType) ?? (source instanceof Blob ? source.type : undefined);
     this.#blobType = stated ?? "";
@@ -123,7 +127,7 @@ export class RemoteFile {
   }
 
   get stats() {
-    return { ...callModule(() => this.#file.stats), cachePersisted: this.#isPersisted };
+    return statsOf(callModule(() => this.#file.stats), this.#cache, this.#isPersisted);
   }
 
   /**

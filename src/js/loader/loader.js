@@ -14,7 +14,7 @@ import { callModule, crash, dispose, init, instance, loadEarly, settle } from ".
 import * as options from "../options/options.js";
 import { numbered } from "./progress.js";
 import { prepared, withSignature } from "../source/source.js";
-import { cachePersisted, warnUncached } from "../cache/storage.js";
+import { cachePersisted, statsOf, warnUncached } from "../cache/storage.js";
 import { withMethods } from "./tensor.js";
 import { checkForWorker, checkPostable, openInWorker } from "../worker/in_worker.js";
 import { modelBlob } from "./view.js";
@@ -43,19 +43,23 @@ export class StreamingLoader {
   #view;
   /** @type {string | undefined} Why a loader is not in the worker that was requested. */
   #workersError;
+  /** The checked option. */
+  #cache;
   /** @type {boolean | undefined} */
   #isPersisted;
 
   /**
    * @param {symbol} make
    * @param {ModelLoader} loader
-   * @param {{ settle?: Settle, workersError?: string | undefined, isPersisted?: boolean | undefined }} [how]
+   * @param {{ settle?: Settle, workersError?: string | undefined, cache?: unknown, isPersisted?: boolean | undefined }}
+   *   [how]
    */
-  constructor(make, loader, { settle: settleCall = settle, workersError, isPersisted } = {}) {
+  constructor(make, loader, { settle: settleCall = settle, workersError, cache, isPersisted } = {}) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
     this.#loader = loader;
     this.#settle = settleCall;
     this.#workersError = workersError;
+    this.#cache = cache;
     this.#isPersisted = isPersisted;
   }
 
@@ -113,7 +117,7 @@ export class StreamingLoader {
     const isPersisted = cachePersisted(source, checked.cache);
     const remote = inWorker ? await holding(() => openInWorker(source, inWorker)) : {};
     const loader = remote.loader ?? (await settle(() => Loader.open(source, checked)));
-    const how = { workersError: remote.workersError, isPersisted: await isPersisted };
+    const how = { workersError: remote.workersError, cache: checked.cache, isPersisted: await isPersisted };
     if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });
     return new StreamingLoader(MAKE, loader, how);
   }
@@ -267,7 +271,7 @@ export class StreamingLoader {
   }
 
   get stats() {
-    const stats = { ...callModule(() => this.#usableLoader.stats), cachePersisted: this.#isPersisted };
+    const stats = statsOf(callModule(() => this.#usableLoader.stats), this.#cache, this.#isPersisted);
     return this.#workersError === undefined ? stats : { ...stats, workersError: this.#workersError };
   }
 

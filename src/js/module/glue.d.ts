@@ -53,6 +53,7 @@ export function cacheSettled(): Promise<void>;
 export type ModelFiles = [name: string, parts: string[], others: string[]];
 export function cacheModels(): Promise<ModelFiles[]>;
 /** The names under which the file at a URL may be cached. `name` is what the caller passed. */
+export function cacheFolderPath(name: string): Promise<string>;
 export function cacheNames(url: string, name: string): Promise<string[]>;
 export function cacheDelete(names: string[]): Promise<void>;
 export function cacheClear(): Promise<void>;

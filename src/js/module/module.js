@@ -3,6 +3,7 @@
 import start, {
   __wbg_reset_state as resetInstance,
   Failure,
+  cacheFolderPath,
   onCrash,
   setCache,
   setPolicy,
@@ -12,6 +13,7 @@ import start, {
 import {
   compiled, followDeferred, isSplit, offerDeferred, prepareDeferred, unfollowDeferred,
 } from "./deferred.js";
+import { setPathOf } from "../cache/place.js";
 import { LoadError, fail } from "../loader/error.js";
 import { crashFields, messageOf, recordPanic, whenCrashed } from "./guard.js";
 import {
@@ -29,6 +31,11 @@ let started;
 let isStarted = false;
 /** Whether the app has passed the module, which may have all parts. */
 let isGiven = false;
+
+setPathOf(async (url) => {
+  await init();
+  return settle(() => cacheFolderPath(url));
+});
 
 /** Whether the module is loaded. */
 export const isReady = () => isStarted;

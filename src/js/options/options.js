@@ -2,6 +2,7 @@
 // Checks the arguments of all public calls. The checks run on the page, also for a loader in a worker. They return
 // plain data of this realm, which `src/js/options.rs` reads. Unknown options are errors.
 import { check, getter, invalidValue, shown, suggestion, tryGet } from "./check.js";
+import { BACKGROUND_ERROR, cacheAt, isFolder, isStorageBucket } from "../cache/place.js";
 import { fail, invalid } from "../loader/error.js";
 import { messageOf } from "../module/guard.js";
 import { textOf, tryUrl, urlOf } from "../source/url.js";
@@ -105,8 +106,11 @@ const CACHE_METHODS = ["get", "set", "delete", "keys"];
 /** @type {Check<"auto" | "opfs" | "none" | import("../weightstream.js").WeightCache>} */
 const cache = (value, name) => {
   if (CACHES.includes(value)) return value;
+  if (isFolder(value) || isStorageBucket(value)) return cacheAt(value);
+  if (isObject(value) && BACKGROUND_ERROR in value) return value; // checked before
   if (isObject(value) && CACHE_METHODS.every((method) => typeof value[method] === "function")) return value;
-  const expected = `one of ${CACHES.map(shown).join(", ")}, or an object with get, set, delete and keys`;
+  const expected = `one of ${CACHES.map(shown).join(", ")}, a FileSystemDirectoryHandle, { storageBucket } with ` +
+    "a name of lower-case letters and digits, or an object with get, set, delete and keys";
   throw invalidValue(name, value, expected + suggestion(value, CACHES));
 };
 

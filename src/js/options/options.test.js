@@ -43,9 +43,21 @@ test("a null signal is no signal", () => {
   refuses(() => options.callOptions({ signal: {} }), /must be an AbortSignal/);
 });
 
+test("a checked cache of a folder or a storage bucket passes a second check", () => {
+  const folder = { kind: "directory", getDirectoryHandle() {} };
+  for (const given of [folder, { storageBucket: "whisper-v3" }]) {
+    const { cache } = options.openOptions({ cache: given });
+    assert.notEqual(cache, given);
+    assert.equal(options.fileOptions({ cache }).cache, cache);
+  }
+});
+
 test("a cache is a name, or an object with the methods of one", () => {
   const own = { get() {}, set() {}, delete() {}, keys() {} };
   assert.equal(options.openOptions({ cache: own }).cache, own);
+  for (const cache of [{ storageBucket: "Upper" }, { storageBucket: "" }, { storageBucket: 7 }, { storageBucket: "a", quota: 1 }, {}, { kind: "file" }]) {
+    refuses(() => options.openOptions({ cache }), /storageBucket/);
+  }
   refuses(() => options.openOptions({ cache: "op" }), /did you mean `opfs`/);
   refuses(() => options.openOptions({ cache: { get() {} } }), /get, set, delete and keys/);
 });

@@ -35,8 +35,13 @@ const FOR_BROWSERS: [&str; 2] = ["--format=iife", "--define:import.meta.url=unde
 const FOR_NODE: [&str; 2] = ["--format=esm", "--platform=node"];
 
 /// Scripts that entry points load later, under these names.
-const LOADED_LATER: [&str; 4] =
-    ["weightstream.chain.js", "weightstream.pieces.js", "weightstream.remote.js", "weightstream.signature.js"];
+const LOADED_LATER: [&str; 5] = [
+    "weightstream.chain.js",
+    "weightstream.cross_origin.js",
+    "weightstream.pieces.js",
+    "weightstream.remote.js",
+    "weightstream.signature.js",
+];
 
 /// Scripts with modules as text, which stay files of their own. Sources import them by these names, as if they were in
 /// the same folder.

@@ -76,6 +76,7 @@ pub const PARTS: [Part; 11] = [
             "weightstream::loader::transfer::signed::SignedContent::part",
             "weightstream::model::finder::",
             "weightstream::signature::",
+            "weightstream::source::cross_origin::",
             "weightstream::source::fetch::on_hub::",
             "weightstream::source::files::find_root",
         ],

@@ -27,6 +27,7 @@ mod cancelled;
 mod cases;
 mod contents;
 mod credentials;
+mod cross_origin;
 mod engines;
 mod naming;
 pub mod pages;
@@ -116,6 +117,7 @@ pub fn run(project: &Project) -> Result<()> {
         &cancelled::CASES,
         &user_cache::CASES,
         &credentials::CASES,
+        &cross_origin::CASES,
         &naming::CASES,
         &workers::CASES,
     ];

@@ -13,7 +13,7 @@ import { holding } from "../module/location.js";
 import { callModule, crash, dispose, init, instance, loadEarly, settle } from "../module/module.js";
 import * as options from "../options/options.js";
 import { numbered } from "./progress.js";
-import { prepared, withSignature } from "../source/source.js";
+import { prepared, sharedStorage, withSignature } from "../source/source.js";
 import { cachePersisted, warnUncached } from "../cache/storage.js";
 import { withMethods } from "./tensor.js";
 import { checkForWorker, checkPostable, openInWorker } from "../worker/in_worker.js";
@@ -23,6 +23,9 @@ import { modelBlob } from "./view.js";
 /** @import { CheckedOpenOptions, CheckedSource, ModelLoader, ModelView, TensorStream } from "../module/glue.js" */
 /** @import { Settle } from "../module/module.js" */
 /** @import { Target } from "../gpu/gpu.js" */
+
+/** @typedef {NonNullable<Awaited<ReturnType<typeof sharedStorage>>>} Storage */
+/** @typedef {{ isPersisted?: boolean | undefined, storage?: Storage | undefined }} Stored */
 
 export const NAMES_IN_CACHE = Symbol("namesInCache");
 export const IS_CACHING = Symbol("isCaching");
@@ -45,18 +48,21 @@ export class StreamingLoader {
   #workersError;
   /** @type {boolean | undefined} */
   #isPersisted;
+  /** @type {Storage | undefined} */
+  #storage;
 
   /**
    * @param {symbol} make
    * @param {ModelLoader} loader
-   * @param {{ settle?: Settle, workersError?: string | undefined, isPersisted?: boolean | undefined }} [how]
+   * @param {{ settle?: Settle, workersError?: string | undefined } & Stored} [how]
    */
-  constructor(make, loader, { settle: settleCall = settle, workersError, isPersisted } = {}) {
+  constructor(make, loader, { settle: settleCall = settle, workersError, isPersisted, storage } = {}) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
     this.#loader = loader;
     this.#settle = settleCall;
     this.#workersError = workersError;
     this.#isPersisted = isPersisted;
+    this.#storage = storage;
   }
 
   // A loader in a worker reports its crash itself.
@@ -111,9 +117,11 @@ export class StreamingLoader {
   static async #openReady({ source, options: checked }, inWorker) {
     warnUncached(source, checked.cache);
     const isPersisted = cachePersisted(source, checked.cache);
-    const remote = inWorker ? await holding(() => openInWorker(source, inWorker)) : {};
-    const loader = remote.loader ?? (await settle(() => Loader.open(source, checked)));
-    const how = { workersError: remote.workersError, isPersisted: await isPersisted };
+    const storage = await sharedStorage(checked);
+    const remote = inWorker ? await holding(() => openInWorker(source, inWorker, storage)) : {};
+    const shared = { ...checked, crossOriginStorage: storage };
+    const loader = remote.loader ?? (await settle(() => Loader.open(source, shared)));
+    const how = { workersError: remote.workersError, isPersisted: await isPersisted, storage };
     if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });
     return new StreamingLoader(MAKE, loader, how);
   }
@@ -267,7 +275,8 @@ export class StreamingLoader {
   }
 
   get stats() {
-    const stats = { ...callModule(() => this.#usableLoader.stats), cachePersisted: this.#isPersisted };
+    const others = { cachePersisted: this.#isPersisted, crossOriginStorage: this.#storage?.stats };
+    const stats = { ...callModule(() => this.#usableLoader.stats), ...others };
     return this.#workersError === undefined ? stats : { ...stats, workersError: this.#workersError };
   }
 

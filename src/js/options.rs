@@ -209,7 +209,7 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
 /// The parts of the module that these options need.
 pub(super) fn code_of(options: &JsValue) -> impl Iterator<Item = Code> {
     let has = |name, code| field(options, name).map(|_| code);
-    let storage = has("crossOriginStorage", Code::Extras);
+    let storage = has("crossOriginStorage", Code::CachedFiles);
     [has("signature", Code::Extras), has("adapters", Code::Quantization), storage].into_iter().flatten()
 }
 

@@ -174,7 +174,8 @@ impl WebSource {
         self.0.cached().map(CachedSource::name)
     }
 
-    /// Reads the file from Cross-Origin Storage if that has it. `object` is that of `cache/cross_origin.js`.
+    /// Reads the file from Cross-Origin Storage if that has it. `object` is that of `cache/cross_origin.js`, and the code
+    /// for it is loaded.
     #[cfg(feature = "js")]
     pub(crate) fn with_cross_origin(self, object: Option<&JsValue>) -> Self {
         match object {
@@ -394,16 +395,6 @@ impl Origin {
             _ => None,
         }
     }
-
-    /// The file whose cache is being opened.
-    #[cfg(feature = "js")]
-    fn late(&self) -> Option<&LateSource> {
-        match self {
-            Origin::Late(source) => Some(source),
-            Origin::Shared(file) => file.own().0.late(),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(not(feature = "web-workers"))]
@@ -474,22 +465,24 @@ impl CacheHints for WebSource {
     }
 
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
-        if let Some(source) = self.0.cached() {
-            return source.confirm(range, digest);
-        }
-        #[cfg(feature = "js")]
-        if let Some(source) = self.0.late() {
-            source.confirm(range, digest);
+        match (self.0.cached(), &self.0) {
+            (Some(source), _) => source.confirm(range, digest),
+            #[cfg(feature = "js")]
+            (None, Origin::Late(source)) => source.confirm(range, digest),
+            #[cfg(feature = "js")]
+            (None, Origin::Shared(file)) => file.own().confirm(range, digest),
+            _ => {}
         }
     }
 
     fn reject(&self) {
-        if let Some(source) = self.0.cached() {
-            return source.reject();
-        }
-        #[cfg(feature = "js")]
-        if let Some(source) = self.0.late() {
-            source.reject();
+        match (self.0.cached(), &self.0) {
+            (Some(source), _) => source.reject(),
+            #[cfg(feature = "js")]
+            (None, Origin::Late(source)) => source.reject(),
+            #[cfg(feature = "js")]
+            (None, Origin::Shared(file)) => file.own().reject(),
+            _ => {}
         }
     }
 }

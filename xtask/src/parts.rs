@@ -76,7 +76,6 @@ pub const PARTS: [Part; 11] = [
             "weightstream::loader::transfer::signed::SignedContent::part",
             "weightstream::model::finder::",
             "weightstream::signature::",
-            "weightstream::source::cross_origin::",
             "weightstream::source::fetch::on_hub::",
             "weightstream::source::files::find_root",
         ],
@@ -147,7 +146,12 @@ pub const PARTS: [Part; 11] = [
     Part { file: "weightstream_blake3.wasm", paths: &["blake3::"], base: None },
     Part {
         file: "weightstream_cached.wasm",
-        paths: &["weightstream::js::cached_files::", "weightstream::js::cached_models::"],
+        paths: &[
+            "weightstream::js::cached_files::",
+            "weightstream::js::cached_models::",
+            "weightstream::source::coverage::",
+            "weightstream::source::cross_origin::",
+        ],
         base: Some(CACHE),
     },
 ];

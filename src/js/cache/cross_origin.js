@@ -2,7 +2,9 @@
 // Cross-Origin Storage: one copy of a file for all sites, found by its SHA-256. `src/source/cross_origin` says when it
 // is asked, compares what is found, and passes on what is stored. No function here rejects: a file that is not found or
 // cannot be stored is loaded as usual, and the statistics say why.
+import { CACHED_FILES, compiled, isLoaded } from "../module/deferred.js";
 import { messageOf } from "../module/guard.js";
+import { deferredSources } from "../module/location.js";
 import { answered } from "./storage.js";
 
 /** @import { CrossOriginStorageStats } from "../weightstream.js" */
@@ -28,6 +30,17 @@ const stored = new Set();
 /** Settles when no file is being stored: only one is at a time. */
 let storing = Promise.resolve();
 
+/**
+ * Cross-Origin Storage for one loader or file. Rejects if the module's code for it cannot be loaded.
+ *
+ * @param {true | "read"} mode
+ */
+export async function openStorage(mode) {
+  const url = isLoaded(CACHED_FILES) ? undefined : deferredSources()[CACHED_FILES];
+  if (url !== undefined) await compiled(CACHED_FILES, url);
+  return new CrossOriginStorage(mode);
+}
+
 /** Cross-Origin Storage, as one loader or file uses it. */
 export class CrossOriginStorage {
   #stats = { filesFound: 0, filesStored: 0, filesWithoutDigest: 0 };
@@ -43,6 +56,11 @@ export class CrossOriginStorage {
     this.isWritten = mode === true;
     /** @type {CrossOriginAccess["call"]} */
     this.call = (method, ...args) => /** @type {any} */ (this.#calls)[method](...args);
+  }
+
+  /** What the module gets. A storage that cannot be used has only `stats`. */
+  get access() {
+    return this;
   }
 
   /** @returns {CrossOriginStorageStats} */

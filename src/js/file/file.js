@@ -70,7 +70,7 @@ async function open(source, given, first) {
     const ready = await withSignature(unsigned, source);
     const isPersisted = cachePersisted(ready.source, ready.options.cache);
     const storage = await sharedStorage(ready.options);
-    const how = { ...ready.options, ...(first && { first }), crossOriginStorage: storage };
+    const how = { ...ready.options, ...(first && { first }), crossOriginStorage: storage?.access };
     const file = await settle(() => WasmFile.open(ready.source, how));
     const url = isResponse(source) ? source.url : ready.source;
     return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted: await isPersisted, storage });

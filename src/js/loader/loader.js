@@ -119,7 +119,7 @@ export class StreamingLoader {
     const isPersisted = cachePersisted(source, checked.cache);
     const storage = await sharedStorage(checked);
     const remote = inWorker ? await holding(() => openInWorker(source, inWorker, storage)) : {};
-    const shared = { ...checked, crossOriginStorage: storage };
+    const shared = { ...checked, crossOriginStorage: storage?.access };
     const loader = remote.loader ?? (await settle(() => Loader.open(source, shared)));
     const how = { workersError: remote.workersError, isPersisted: await isPersisted, storage };
     if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });

@@ -110,7 +110,7 @@ export interface CheckedOpenOptions {
   releaseLock?: (() => void) | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   /** The mode, and for the module the functions of `cache/cross_origin.js`. */
-  crossOriginStorage?: true | "read" | CrossOriginAccess | { call?: undefined } | undefined;
+  crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /** JSON. */
   config?: string | undefined;
@@ -263,7 +263,7 @@ export interface CheckedFileOptions {
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   /** The mode, and for the module the functions of `cache/cross_origin.js`. */
-  crossOriginStorage?: true | "read" | CrossOriginAccess | { call?: undefined } | undefined;
+  crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
   hub?: { endpoint?: string; token?: string } | undefined;

@@ -80,9 +80,10 @@ export const crossOriginScript = laterScript("weightstream.cross_origin.js", () 
 export async function sharedStorage({ crossOriginStorage: mode }) {
   if (mode !== true && mode !== "read") return undefined;
   try {
-    return new (await crossOriginScript.load()).CrossOriginStorage(mode);
+    return await (await crossOriginScript.load()).openStorage(mode);
   } catch (error) {
-    return { stats: { filesFound: 0, filesStored: 0, filesWithoutDigest: 0, error: messageOf(error) } };
+    const stats = { filesFound: 0, filesStored: 0, filesWithoutDigest: 0, error: messageOf(error) };
+    return { stats, access: undefined };
   }
 }
 

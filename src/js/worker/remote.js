@@ -53,7 +53,7 @@ let lastNumber = 0;
 export async function openRemote(newWorker, module, source, { signal, onProgress, ...options }, storage) {
   const started = takeIdleWorker() ?? startWorker(newWorker, module);
   if (typeof started === "string") return { workersError: started };
-  const loader = new RemoteLoader(started, onProgress, storage && "port" in storage ? storage : undefined);
+  const loader = new RemoteLoader(started, onProgress, storage?.access);
   const workersError = await loader.startError(signal);
   if (workersError !== undefined) return { workersError };
   try {

@@ -5,11 +5,11 @@
 //! was not there is stored once all its bytes were read: from this site's own cache, because Cross-Origin Storage takes
 //! whole files only, and an interrupted download must go on after a reload.
 
-mod coverage;
 mod storage;
 
 use super::blob::BlobSource;
 use super::cached::CachedSource;
+use super::coverage::Coverage;
 use super::js_buffer::JsBuffer;
 use super::web::{SharedBody, SharedFile, WebBody, WebSource};
 use super::{Body, Buffer, CacheHints, RangeResponse, Source};
@@ -18,7 +18,6 @@ use crate::cache::pending;
 use crate::codec::digest::{self, Hasher};
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
-use coverage::Coverage;
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::lock::Mutex;
 use js_sys::Uint8Array;

@@ -1,32 +1,29 @@
 //! Which bytes of a file have been read.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges of a file. Those that touch are joined, so that their number stays that of the connections.
+/// Ranges of a file in order. Those that touch are joined, so that there are about as many as connections.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
-    /// By start, the ends of disjoint ranges.
-    ends: BTreeMap<u64, u64>,
+    ranges: Vec<Range<u64>>,
 }
 
 impl Coverage {
     pub(super) fn insert(&mut self, range: Range<u64>) {
-        let Range { mut start, mut end } = range;
-        while let Some((&before, &its_end)) =
-            self.ends.range(..=end).next_back().filter(|(_, its_end)| **its_end >= start)
-        {
-            self.ends.remove(&before);
-            (start, end) = (start.min(before), end.max(its_end));
-        }
-        if start < end {
-            self.ends.insert(start, end);
+        let first = self.ranges.partition_point(|known| known.end < range.start);
+        let end = self.ranges.partition_point(|known| known.start <= range.end);
+        let joined = self
+            .ranges
+            .drain(first..end)
+            .fold(range, |joined, known| joined.start.min(known.start)..joined.end.max(known.end));
+        if !joined.is_empty() {
+            self.ranges.insert(first, joined);
         }
     }
 
     /// Whether these are all bytes of a file of this length.
     pub(super) fn is_whole(&self, length: u64) -> bool {
-        length == 0 || self.ends.get(&0).is_some_and(|end| *end >= length)
+        length == 0 || self.ranges.first().is_some_and(|first| first.start == 0 && first.end >= length)
     }
 }
 

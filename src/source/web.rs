@@ -354,6 +354,7 @@ impl ModelSource for WebSource {
 
 impl Origin {
     /// The source of bytes from a URL.
+    #[inline(never)] // it is called in many places
     fn fetched(&self) -> Option<&FetchSource> {
         match self {
             Origin::Fetch(source) => Some(source),
@@ -385,6 +386,7 @@ impl Origin {
 #[cfg(feature = "web-workers")]
 impl Origin {
     /// The source with its cache, if that is open.
+    #[inline(never)] // it is called in many places
     fn cached(&self) -> Option<&CachedSource> {
         match self {
             Origin::Cached(source) => Some(source),

@@ -27,7 +27,7 @@ pub enum Code {
     Quantization,
     /// BLAKE3, with which few models are digested.
     Blake3,
-    /// Lists, finds and deletes cached files.
+    /// Lists, finds and deletes cached files, and shares files with other sites.
     CachedFiles,
 }
 

@@ -132,6 +132,10 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
         if let Some(choice) = settings.cache {
             source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
         }
+        if settings.cross_origin.is_some() {
+            deferred::load(Code::CachedFiles).await?;
+            source = source.with_cross_origin(settings.cross_origin.as_ref());
+        }
         let (retry, digest, signature) = (settings.retry, settings.digest, settings.signature.as_ref());
         match settings.first {
             Some(first) => RemoteFile::open_head(source, retry, digest, signature, first).await,

@@ -102,6 +102,7 @@ impl JsLoader {
                 key_function: settings.key_function,
                 release_lock: Cell::new(settings.release_lock),
                 report: Rc::clone(&cache),
+                cross_origin: settings.cross_origin,
             });
             let (own, pool) = (Rc::clone(&sources), pool(workers.as_ref()));
             let opening = async move {

@@ -39,6 +39,8 @@ pub(super) struct Settings {
     pub(super) release_lock: Option<js_sys::Function>,
     /// The maximum number of workers that decode and compute digests.
     pub(super) workers: usize,
+    /// The object of `cache/cross_origin.js`.
+    pub(super) cross_origin: Option<JsValue>,
 }
 
 /// Reads the options of `open`. Headers and credentials apply to the origin of `source`.
@@ -52,6 +54,7 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         key_function: KeyFunction(object(options, "cacheKey")),
         release_lock: object(options, "releaseLock"),
         workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
+        cross_origin: field(options, "crossOriginStorage"),
     })
 }
 
@@ -68,6 +71,8 @@ pub(super) struct FileSettings {
     pub(super) key_function: KeyFunction,
     /// The bytes whose request opens the file, if it is open as soon as the head of the response has arrived.
     pub(super) first: Option<Range<u64>>,
+    /// The object of `cache/cross_origin.js`.
+    pub(super) cross_origin: Option<JsValue>,
 }
 
 /// Reads the options of `openFile`. Headers and credentials apply to the origin of `source`.
@@ -86,6 +91,7 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
         cache: cache(options, source.is_string()),
         key_function: KeyFunction(object(options, "cacheKey")),
         first: object(options, "first").and_then(|first: Array| pair(&first)),
+        cross_origin: field(options, "crossOriginStorage"),
     })
 }
 
@@ -203,7 +209,8 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
 /// The parts of the module that these options need.
 pub(super) fn code_of(options: &JsValue) -> impl Iterator<Item = Code> {
     let has = |name, code| field(options, name).map(|_| code);
-    [has("signature", Code::Extras), has("adapters", Code::Quantization)].into_iter().flatten()
+    let storage = has("crossOriginStorage", Code::CachedFiles);
+    [has("signature", Code::Extras), has("adapters", Code::Quantization), storage].into_iter().flatten()
 }
 
 /// What a signature states, which `signature/signature.js` has verified. Unless the caller states the path of the

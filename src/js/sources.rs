@@ -18,22 +18,25 @@ pub(super) struct Sources {
     /// Set until the source of the model is opened, if nothing is cached. Releases the lock of the download.
     pub(super) release_lock: Cell<Option<Function>>,
     pub(super) report: Rc<Report>,
+    /// The object of `cache/cross_origin.js`.
+    pub(super) cross_origin: Option<JsValue>,
 }
 
 impl Sources {
     /// Opens the source that a value represents.
     pub(super) async fn open(&self, value: &JsValue) -> Result<WebSource> {
         let source = WebSource::new(value, Rc::clone(&self.client))?.into_root().await?;
-        match &self.cache {
+        let source = match &self.cache {
             Some(choice) => {
                 let (choice, key_function) = (choice.clone(), self.key_function.clone());
                 let report = Rc::clone(&self.report);
                 match self.release_lock.take() {
-                    Some(release) => source.with_empty_cache(choice, key_function, report, &release).await,
-                    None => source.with_cache(choice, key_function, report).await,
+                    Some(release) => source.with_empty_cache(choice, key_function, report, &release).await?,
+                    None => source.with_cache(choice, key_function, report).await?,
                 }
             }
-            None => Ok(source),
-        }
+            None => source,
+        };
+        Ok(source.with_cross_origin(self.cross_origin.as_ref()))
     }
 }

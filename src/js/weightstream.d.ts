@@ -218,6 +218,26 @@ export interface OpenOptions {
    */
   cacheKey?: ((url: string) => string) | undefined;
   /**
+   * Whether files are read from Cross-Origin Storage, a proposed storage of the browser that all sites share, and
+   * stored there. No browser has it yet without an extension or a flag; everywhere else, the option changes nothing.
+   *
+   * - `true`: files that are there are read from it, and others are stored once all their bytes were loaded.
+   * - `"read"`: files are read from it, and nothing is stored.
+   * - `false` (default): it is not used.
+   *
+   * Only files whose SHA-256 is known before the load are looked up: from the hub of an `hf:` address, the entry of a
+   * published model, `digests.files`, the `digest` of `openFile`, or `signature`. A file that is found is compared with
+   * its SHA-256 before any byte is used, and is not copied to the cache. Files that this site's own cache has are read
+   * from there. Files that are requested with `headers`, `credentials: "include"` or the `token` of a hub are neither
+   * looked up nor stored.
+   *
+   * Files are stored in the background, from the cache, for all sites: anybody who knows the SHA-256 of a file may read
+   * it. Storing goes on after `close()`, and stops with the page: a file that is not complete is never stored. With
+   * `cache: "none"`, nothing is stored. `stats.crossOriginStorage` says what was found and stored, and why not. A
+   * failure never fails the load.
+   */
+  crossOriginStorage?: boolean | "read" | undefined;
+  /**
    * Returns the URL of a file that the opened one names by a path: a shard, a part of a split GGUF, external data of
    * ONNX. It is called with the path in the model and with the URL that is requested otherwise: in the folder of the
    * opened file, with the query of the opened URL. A relative URL is resolved against the opened one; `undefined`
@@ -900,7 +920,7 @@ export interface LoaderStats {
   readonly requests: number;
   /** The number of body bytes that were received from the source, including headers and indexes of the files. */
   readonly bytesReceived: number;
-  /** The number of bytes that were read from the cache. */
+  /** The number of bytes that were read from the cache, or from Cross-Origin Storage. */
   readonly bytesFromCache: number;
   /**
    * Why bytes are not cached, or not in the preferred place: the quota, a server that sends neither ETag nor
@@ -915,6 +935,8 @@ export interface LoaderStats {
    * is not loaded from a URL.
    */
   readonly cachePersisted: boolean | undefined;
+  /** What the option `crossOriginStorage` did. `undefined` without this option. */
+  readonly crossOriginStorage: CrossOriginStorageStats | undefined;
   /**
    * Why workers that were requested (`workers`, `inWorker`) and needed do not run, so that the thread that called
    * `open` does the work. `undefined` if there is no error, or if there was no work for them.
@@ -924,6 +946,21 @@ export interface LoaderStats {
   readonly bytesDecoded: number;
   /** The current size of the WebAssembly memory. It never shrinks, so this is also its peak. */
   readonly wasmMemoryBytes: number;
+}
+
+/** What the option `crossOriginStorage` did for a model or a file. */
+export interface CrossOriginStorageStats {
+  /** The number of files that are read from Cross-Origin Storage. */
+  readonly filesFound: number;
+  /** The number of files that were stored there. Files are stored in the background, also after `close()`. */
+  readonly filesStored: number;
+  /** The number of files that were not looked up, because their SHA-256 was not known before they were read. */
+  readonly filesWithoutDigest: number;
+  /**
+   * The first reason why a file was not looked up, not used or not stored: the browser has no Cross-Origin Storage, the
+   * site may not use it, the file has another digest, the quota. A file that is not there is no error.
+   */
+  readonly error: string | undefined;
 }
 
 /**
@@ -1034,7 +1071,8 @@ export interface StreamingLoader extends Disposing {}
 export interface OpenFileOptions extends
   Pick<
     OpenOptions,
-    "signal" | "fetch" | "headers" | "credentials" | "onProgress" | "cache" | "cacheKey" | "retry" | "hub"
+    | "signal" | "fetch" | "headers" | "credentials" | "onProgress" | "cache" | "cacheKey" | "crossOriginStorage"
+    | "retry" | "hub"
   > {
   /**
    * The digest that the file must have. It is checked by every call that reads the whole file, before the last bytes
@@ -1075,8 +1113,10 @@ export interface ReadOptions {
 }
 
 /** Counters over the lifetime of a file. See {@link LoaderStats}. */
-export type FileStats =
-  Pick<LoaderStats, "requests" | "bytesReceived" | "bytesFromCache" | "cacheError" | "cachePersisted">;
+export type FileStats = Pick<
+  LoaderStats,
+  "requests" | "bytesReceived" | "bytesFromCache" | "cacheError" | "cachePersisted" | "crossOriginStorage"
+>;
 
 /**
  * A file of any format: a graph, a tokenizer, an archive. It is read with the retries, resumption, verification and

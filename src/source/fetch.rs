@@ -159,6 +159,12 @@ impl FetchSource {
         !self.client.headers.is_empty() || matches!(self.client.credentials, Some(RequestCredentials::Include))
     }
 
+    /// Whether requests for this file have headers or credentials.
+    #[cfg(feature = "js")]
+    pub(crate) fn is_private(&self) -> bool {
+        self.partition().is_some()
+    }
+
     /// Whether a URL is at the origin that receives the caller's headers.
     fn is_at_origin(&self, url: &str) -> bool {
         Url::new(url).is_ok_and(|url| origin_of(&url) == self.client.origin)

@@ -11,6 +11,10 @@ mod blob;
 pub(crate) mod bytes;
 #[cfg(workers)]
 pub(crate) mod cached;
+#[cfg(any(feature = "js", all(test, native)))]
+mod coverage;
+#[cfg(feature = "js")]
+mod cross_origin;
 #[cfg(remote)]
 mod exchange;
 #[cfg(web)]

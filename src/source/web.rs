@@ -4,6 +4,8 @@ use super::blob::BlobSource;
 use super::bytes::{self, ByteSource, BytesBody};
 #[cfg(feature = "web-workers")]
 use super::cached::{CachedBody, CachedSource, KeyFunction, Report};
+#[cfg(feature = "js")]
+use super::cross_origin;
 use super::fetch::{Client, FetchSource};
 use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
@@ -26,10 +28,12 @@ use crate::index::CopiedRange;
 #[cfg(feature = "web-workers")]
 use futures::FutureExt;
 #[cfg(feature = "js")]
-use futures::future::{self, Either};
+use futures::future::{self, Either, LocalBoxFuture};
 #[cfg(feature = "js")]
 use js_sys::Function;
 use js_sys::Reflect;
+#[cfg(feature = "js")]
+use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
@@ -37,6 +41,50 @@ use wasm_bindgen::{JsCast, JsValue};
 /// A source that a JavaScript value represents.
 #[derive(Debug, Clone)]
 pub struct WebSource(Origin);
+
+/// A file at a URL that Cross-Origin Storage may have. A trait, so that the main part of the module has nothing of it.
+#[cfg(feature = "js")]
+pub(super) trait SharedFile {
+    /// The file at its URL.
+    fn own(&self) -> &WebSource;
+
+    /// Another file, which the same storage may have.
+    fn beside(&self, own: WebSource) -> Rc<dyn SharedFile>;
+
+    /// Whether the file is read from the storage, where it cannot change.
+    fn is_found(&self) -> bool;
+
+    /// Implements [`CacheHints::expect_whole`].
+    fn expect_whole(&self, digest: &Digest);
+
+    /// Implements [`Source::read`].
+    fn read(self: Rc<Self>, range: Range<u64>) -> LocalBoxFuture<'static, Result<RangeResponse<WebBody>>>;
+}
+
+/// The body of a range of a [`SharedFile`].
+#[cfg(feature = "js")]
+pub(super) trait SharedBody {
+    /// Implements [`Body::read`].
+    fn read<'a>(&'a mut self, into: &'a mut JsBuffer, at: Range<u64>) -> LocalBoxFuture<'a, Result<u64>>;
+
+    /// Implements [`Body::is_cached`].
+    fn is_cached(&self) -> bool;
+}
+
+// Without the fields, whose code for messages nothing else needs.
+#[cfg(feature = "js")]
+impl fmt::Debug for dyn SharedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedFile")
+    }
+}
+
+#[cfg(feature = "js")]
+impl fmt::Debug for dyn SharedBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedBody")
+    }
+}
 
 #[derive(Debug, Clone)]
 enum Origin {
@@ -48,6 +96,9 @@ enum Origin {
     /// A URL whose cache is being opened.
     #[cfg(feature = "js")]
     Late(LateSource),
+    /// A URL, with or without a cache, whose file Cross-Origin Storage may have.
+    #[cfg(feature = "js")]
+    Shared(Rc<dyn SharedFile>),
     /// A Blob or File.
     Blob(BlobSource),
     /// A byte source of the caller.
@@ -121,6 +172,34 @@ impl WebSource {
     #[cfg(feature = "js")]
     pub(crate) fn name_in_cache(&self) -> Option<&str> {
         self.0.cached().map(CachedSource::name)
+    }
+
+    /// Reads the file from Cross-Origin Storage if that has it. `object` is that of `cache/cross_origin.js`, and the code
+    /// for it is loaded.
+    #[cfg(feature = "js")]
+    pub(crate) fn with_cross_origin(self, object: Option<&JsValue>) -> Self {
+        match object {
+            Some(object) if self.0.fetched().is_some() => cross_origin::opened(self, object),
+            _ => self,
+        }
+    }
+
+    /// A file at a URL that may be read from elsewhere.
+    #[cfg(feature = "js")]
+    pub(super) fn shared(file: Rc<dyn SharedFile>) -> Self {
+        WebSource(Origin::Shared(file))
+    }
+
+    /// Whether the file is requested with headers or credentials.
+    #[cfg(feature = "js")]
+    pub(super) fn is_private(&self) -> bool {
+        self.0.fetched().is_some_and(FetchSource::is_private)
+    }
+
+    /// The file with its cache, if that is open.
+    #[cfg(feature = "js")]
+    pub(super) fn cached(&self) -> Option<&CachedSource> {
+        self.0.cached()
     }
 
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
@@ -218,13 +297,20 @@ impl Source for WebSource {
             }
             #[cfg(feature = "js")]
             Origin::Late(source) => Ok(source.read(range).await?.map(|body| WebBody(BodyOrigin::Late(body)))),
+            #[cfg(feature = "js")]
+            Origin::Shared(file) => Rc::clone(file).read(range).await,
             Origin::Blob(source) => Ok(source.read(range)?.map(|body| WebBody(BodyOrigin::Stream(body)))),
             Origin::Bytes(source) => Ok(bytes::read(source, range)?.map(|body| WebBody(BodyOrigin::Bytes(body)))),
         }
     }
 
     fn is_immutable(&self) -> bool {
-        matches!(self.0, Origin::Blob(_) | Origin::Bytes(_))
+        match &self.0 {
+            Origin::Blob(_) | Origin::Bytes(_) => true,
+            #[cfg(feature = "js")]
+            Origin::Shared(file) => file.is_found(),
+            _ => false,
+        }
     }
 
     fn host(&self) -> &dyn Host {
@@ -268,6 +354,7 @@ impl ModelSource for WebSource {
 
 impl Origin {
     /// The source of bytes from a URL.
+    #[inline(never)] // it is called in many places
     fn fetched(&self) -> Option<&FetchSource> {
         match self {
             Origin::Fetch(source) => Some(source),
@@ -275,6 +362,8 @@ impl Origin {
             Origin::Cached(source) => Some(source.source()),
             #[cfg(feature = "js")]
             Origin::Late(source) => Some(source.source()),
+            #[cfg(feature = "js")]
+            Origin::Shared(file) => file.own().0.fetched(),
             Origin::Blob(_) | Origin::Bytes(_) => None,
         }
     }
@@ -287,6 +376,8 @@ impl Origin {
             Origin::Cached(cached) => cached.with(source).map(Origin::Cached),
             #[cfg(feature = "js")]
             Origin::Late(late) => Ok(Origin::Late(late.with(source))),
+            #[cfg(feature = "js")]
+            Origin::Shared(file) => Ok(Origin::Shared(file.beside(WebSource(file.own().0.with(source)?)))),
             _ => Ok(Origin::Fetch(source)),
         }
     }
@@ -295,11 +386,14 @@ impl Origin {
 #[cfg(feature = "web-workers")]
 impl Origin {
     /// The source with its cache, if that is open.
+    #[inline(never)] // it is called in many places
     fn cached(&self) -> Option<&CachedSource> {
         match self {
             Origin::Cached(source) => Some(source),
             #[cfg(feature = "js")]
             Origin::Late(source) => source.cached(),
+            #[cfg(feature = "js")]
+            Origin::Shared(file) => file.own().0.cached(),
             _ => None,
         }
     }
@@ -312,6 +406,10 @@ impl CacheHints for WebSource {}
 #[cfg(feature = "web-workers")]
 impl CacheHints for WebSource {
     fn expect_whole(&self, digest: &Digest) {
+        #[cfg(feature = "js")]
+        if let Origin::Shared(file) = &self.0 {
+            file.expect_whole(digest);
+        }
         if let Some(source) = self.0.cached() {
             source.expect_whole(digest);
         }
@@ -373,6 +471,8 @@ impl CacheHints for WebSource {
             (Some(source), _) => source.confirm(range, digest),
             #[cfg(feature = "js")]
             (None, Origin::Late(source)) => source.confirm(range, digest),
+            #[cfg(feature = "js")]
+            (None, Origin::Shared(file)) => file.own().confirm(range, digest),
             _ => {}
         }
     }
@@ -382,6 +482,8 @@ impl CacheHints for WebSource {
             (Some(source), _) => source.reject(),
             #[cfg(feature = "js")]
             (None, Origin::Late(source)) => source.reject(),
+            #[cfg(feature = "js")]
+            (None, Origin::Shared(file)) => file.own().reject(),
             _ => {}
         }
     }
@@ -406,8 +508,24 @@ enum BodyOrigin {
     /// The body of a URL whose cache is being opened.
     #[cfg(feature = "js")]
     Late(LateBody),
+    /// The body of a URL whose file Cross-Origin Storage may have.
+    #[cfg(feature = "js")]
+    Shared(Box<dyn SharedBody>),
     /// The body of a byte source.
     Bytes(BytesBody),
+}
+
+#[cfg(feature = "js")]
+impl WebBody {
+    /// The body of a URL or Blob.
+    pub(super) fn of_stream(body: StreamBody) -> Self {
+        WebBody(BodyOrigin::Stream(body))
+    }
+
+    /// The body of a [`SharedFile`].
+    pub(super) fn shared(body: Box<dyn SharedBody>) -> Self {
+        WebBody(BodyOrigin::Shared(body))
+    }
 }
 
 impl Body for WebBody {
@@ -420,6 +538,8 @@ impl Body for WebBody {
             BodyOrigin::Cached(body) => body.read(into, at).boxed_local().await,
             #[cfg(feature = "js")]
             BodyOrigin::Late(body) => body.read(into, at).await,
+            #[cfg(feature = "js")]
+            BodyOrigin::Shared(body) => body.read(into, at).await,
             BodyOrigin::Bytes(body) => body.read(into, at).await,
         }
     }
@@ -430,6 +550,8 @@ impl Body for WebBody {
             BodyOrigin::Cached(body) => body.is_cached(),
             #[cfg(feature = "js")]
             BodyOrigin::Late(body) => body.is_cached(),
+            #[cfg(feature = "js")]
+            BodyOrigin::Shared(body) => body.is_cached(),
             _ => false,
         }
     }

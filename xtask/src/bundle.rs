@@ -35,8 +35,9 @@ const FOR_BROWSERS: [&str; 2] = ["--format=iife", "--define:import.meta.url=unde
 const FOR_NODE: [&str; 2] = ["--format=esm", "--platform=node"];
 
 /// Scripts that entry points load later, under these names.
-const LOADED_LATER: [&str; 5] = [
+const LOADED_LATER: [&str; 6] = [
     "weightstream.chain.js",
+    "weightstream.cross_origin.js",
     "weightstream.folder_files.js",
     "weightstream.pieces.js",
     "weightstream.remote.js",

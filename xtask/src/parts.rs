@@ -149,7 +149,12 @@ pub const PARTS: [Part; 11] = [
     Part { file: "weightstream_blake3.wasm", paths: &["blake3::"], base: None },
     Part {
         file: "weightstream_cached.wasm",
-        paths: &["weightstream::js::cached_files::", "weightstream::js::cached_models::"],
+        paths: &[
+            "weightstream::js::cached_files::",
+            "weightstream::js::cached_models::",
+            "weightstream::source::coverage::",
+            "weightstream::source::cross_origin::",
+        ],
         base: Some(CACHE),
     },
 ];

@@ -27,6 +27,7 @@ mod cancelled;
 mod cases;
 mod contents;
 mod credentials;
+mod cross_origin;
 mod engines;
 mod folders;
 mod naming;
@@ -118,6 +119,7 @@ pub fn run(project: &Project) -> Result<()> {
         &user_cache::CASES,
         &folders::CASES,
         &credentials::CASES,
+        &cross_origin::CASES,
         &naming::CASES,
         &workers::CASES,
     ];

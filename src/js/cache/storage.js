@@ -13,12 +13,13 @@ const ANSWER_MS = 1_000;
  *
  * @template T
  * @param {Promise<T> | undefined} answer
+ * @param {number} [limit] In milliseconds.
  * @returns {Promise<T>}
  */
-export function answered(answer) {
+export function answered(answer, limit = ANSWER_MS) {
   return new Promise((resolve, reject) => {
     const stalled = () => reject(new Error("the storage of the browser does not answer"));
-    const timer = released(setTimeout(stalled, ANSWER_MS));
+    const timer = released(setTimeout(stalled, limit));
     Promise.resolve(/** @type {Promise<T>} */ (answer)).then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
@@ -63,11 +64,14 @@ const isRemote = (source) => typeof source === "string" && /^(https?|hf):/.test(
  *
  * @template {{ cacheError: string | undefined }} Stats
  * @param {Stats} stats
- * @param {any} cache The checked option.
- * @param {boolean | undefined} cachePersisted
+ * @param {import("../loader/loader.js").Stored} stored
  */
-export const statsOf = (stats, cache, cachePersisted) =>
-  ({ ...stats, cacheError: stats.cacheError ?? cache?.[BACKGROUND_ERROR], cachePersisted });
+export const statsOf = (stats, { cache, isPersisted, storage }) => ({
+  ...stats,
+  cacheError: stats.cacheError ?? cache?.[BACKGROUND_ERROR],
+  cachePersisted: isPersisted,
+  crossOriginStorage: storage?.stats,
+});
 
 let hasWarned = false;
 

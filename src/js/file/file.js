@@ -13,13 +13,14 @@ import { isResponse } from "../source/once.js";
 import * as options from "../options/options.js";
 import { joined, responseOf } from "../request/response.js";
 import { numbered } from "../loader/progress.js";
-import { prepared, withSignature } from "../source/source.js";
+import { prepared, sharedStorage, withSignature } from "../source/source.js";
 import { SharedCall } from "../loader/shared_call.js";
 import { cachePersisted, statsOf } from "../cache/storage.js";
 import { storedFile } from "../cache/stored.js";
 import { byteStream } from "./stream.js";
 
 /** @import * as Api from "../weightstream.js" */
+/** @import { Stored } from "../loader/loader.js" */
 /** @import { WasmFileReader } from "../module/glue.js" */
 
 /** The default of `maxMemory`: blocks that were read by way of `blob()`, for reads that overlap. */
@@ -68,10 +69,11 @@ async function open(source, given, first) {
     checkAborted(signal);
     const ready = await withSignature(unsigned, source);
     const isPersisted = cachePersisted(ready.source, ready.options.cache);
-    const how = first ? { ...ready.options, first } : ready.options;
+    const storage = await sharedStorage(ready.options);
+    const how = { ...ready.options, ...(first && { first }), crossOriginStorage: storage?.access };
     const file = await settle(() => WasmFile.open(ready.source, how));
     const url = isResponse(source) ? source.url : ready.source;
-    return new RemoteFile(MAKE, file, url, { maxMemory, type, cache: how.cache, isPersisted: await isPersisted });
+    return new RemoteFile(MAKE, file, url, { maxMemory, type, cache: how.cache, isPersisted: await isPersisted, storage });
   };
   return untilAborted(signal, opening, (file) => file.close());
 }
@@ -90,24 +92,20 @@ export class RemoteFile {
   #blocks;
   /** @type {SharedCall<File> | undefined} */
   #stored;
-  #cache;
-  #isPersisted;
+  #storing;
 
   /**
    * @param {symbol} make
    * @param {WasmFile} file
    * @param {unknown} source
-   * @param {{
-   *   maxMemory?: number | undefined, type?: string | undefined, cache: unknown, isPersisted: boolean | undefined,
-   * }} how
+   * @param {{ maxMemory?: number | undefined, type?: string | undefined } & Stored} how
    */
-  constructor(make, file, source, { maxMemory = MAX_MEMORY_BYTES, type, cache, isPersisted }) {
+  constructor(make, file, source, { maxMemory = MAX_MEMORY_BYTES, type, ...storing }) {
     if (make !== MAKE) throw new TypeError("Use openFile().");
     this.#file = file;
     this.#name = typeof source === "string" ? source : "";
     this.#maxMemory = maxMemory;
-    this.#cache = cache;
-    this.#isPersisted = isPersisted;
+    this.#storing = storing;
     const stated = type ?? callModule(() => file.contentType) ?? (source instanceof Blob ? source.type : undefined);
     this.#blobType = stated ?? "";
     this.#type =
@@ -127,7 +125,7 @@ export class RemoteFile {
   }
 
   get stats() {
-    return statsOf(callModule(() => this.#file.stats), this.#cache, this.#isPersisted);
+    return statsOf(callModule(() => this.#file.stats), this.#storing);
   }
 
   /**

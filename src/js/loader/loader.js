@@ -13,7 +13,7 @@ import { holding } from "../module/location.js";
 import { callModule, crash, dispose, init, instance, loadEarly, settle } from "../module/module.js";
 import * as options from "../options/options.js";
 import { numbered } from "./progress.js";
-import { prepared, withSignature } from "../source/source.js";
+import { prepared, sharedStorage, withSignature } from "../source/source.js";
 import { cachePersisted, statsOf, warnUncached } from "../cache/storage.js";
 import { withMethods } from "./tensor.js";
 import { checkForWorker, checkPostable, openInWorker } from "../worker/in_worker.js";
@@ -23,6 +23,13 @@ import { modelBlob } from "./view.js";
 /** @import { CheckedOpenOptions, CheckedSource, ModelLoader, ModelView, TensorStream } from "../module/glue.js" */
 /** @import { Settle } from "../module/module.js" */
 /** @import { Target } from "../gpu/gpu.js" */
+
+/** @typedef {NonNullable<Awaited<ReturnType<typeof sharedStorage>>>} Storage */
+/**
+ * Where files are stored: the checked option `cache`, whether that is persistent, and Cross-Origin Storage.
+ *
+ * @typedef {{ cache?: any, isPersisted?: boolean | undefined, storage?: Storage | undefined }} Stored
+ */
 
 export const NAMES_IN_CACHE = Symbol("namesInCache");
 export const IS_CACHING = Symbol("isCaching");
@@ -43,24 +50,19 @@ export class StreamingLoader {
   #view;
   /** @type {string | undefined} Why a loader is not in the worker that was requested. */
   #workersError;
-  /** The checked option. */
-  #cache;
-  /** @type {boolean | undefined} */
-  #isPersisted;
+  #storing;
 
   /**
    * @param {symbol} make
    * @param {ModelLoader} loader
-   * @param {{ settle?: Settle, workersError?: string | undefined, cache?: unknown, isPersisted?: boolean | undefined }}
-   *   [how]
+   * @param {{ settle?: Settle, workersError?: string | undefined } & Stored} [how]
    */
-  constructor(make, loader, { settle: settleCall = settle, workersError, cache, isPersisted } = {}) {
+  constructor(make, loader, { settle: settleCall = settle, workersError, ...storing } = {}) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
     this.#loader = loader;
     this.#settle = settleCall;
     this.#workersError = workersError;
-    this.#cache = cache;
-    this.#isPersisted = isPersisted;
+    this.#storing = storing;
   }
 
   // A loader in a worker reports its crash itself.
@@ -115,9 +117,12 @@ export class StreamingLoader {
   static async #openReady({ source, options: checked }, inWorker) {
     warnUncached(source, checked.cache);
     const isPersisted = cachePersisted(source, checked.cache);
-    const remote = inWorker ? await holding(() => openInWorker(source, inWorker)) : {};
-    const loader = remote.loader ?? (await settle(() => Loader.open(source, checked)));
-    const how = { workersError: remote.workersError, cache: checked.cache, isPersisted: await isPersisted };
+    const storage = await sharedStorage(checked);
+    const remote = inWorker ? await holding(() => openInWorker(source, inWorker, storage)) : {};
+    const shared = { ...checked, crossOriginStorage: storage?.access };
+    const loader = remote.loader ?? (await settle(() => Loader.open(source, shared)));
+    const { workersError } = remote;
+    const how = { workersError, cache: checked.cache, isPersisted: await isPersisted, storage };
     if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });
     return new StreamingLoader(MAKE, loader, how);
   }
@@ -271,7 +276,7 @@ export class StreamingLoader {
   }
 
   get stats() {
-    const stats = statsOf(callModule(() => this.#usableLoader.stats), this.#cache, this.#isPersisted);
+    const stats = statsOf(callModule(() => this.#usableLoader.stats), this.#storing);
     return this.#workersError === undefined ? stats : { ...stats, workersError: this.#workersError };
   }
 

@@ -12,6 +12,7 @@ import { offlineAdvice } from "./policy.js";
 export const CACHE = 1;
 export const EXTRAS = 2;
 export const BLAKE3 = 9;
+export const CACHED_FILES = 10;
 
 /** How long a part may take to arrive, so that every call settles: 1 KB/s is enough for the longest one. */
 const MAX_WAIT_MS = 120_000;

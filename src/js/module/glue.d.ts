@@ -6,6 +6,7 @@
 import type {
   CachedFile, Dtype, FileStats, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,
 } from "../weightstream.js";
+import type { CrossOriginAccess } from "../cache/cross_origin_calls.js";
 import type { WorkerRole } from "../worker/messages.js";
 
 /** Compiles and starts the module. */
@@ -109,6 +110,8 @@ export interface CheckedOpenOptions {
   /** Set if nothing is cached, so that the cache need not be asked. Releases the lock of the download. */
   releaseLock?: (() => void) | undefined;
   cacheKey?: ((url: string) => string) | undefined;
+  /** The mode, and for the module the functions of `cache/cross_origin.js`. */
+  crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /** JSON. */
   config?: string | undefined;
@@ -247,7 +250,7 @@ export interface ModelLoader {
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
     isOne: boolean, as: "F32" | "F16" | undefined, signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
-  readonly stats: Omit<LoaderStats, "cachePersisted">;
+  readonly stats: Omit<LoaderStats, "cachePersisted" | "crossOriginStorage">;
   close(): void;
 }
 
@@ -260,6 +263,8 @@ export interface CheckedFileOptions {
   onProgress?: ((event: LoadProgress) => void) | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   cacheKey?: ((url: string) => string) | undefined;
+  /** The mode, and for the module the functions of `cache/cross_origin.js`. */
+  crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
   hub?: { endpoint?: string; token?: string } | undefined;
@@ -277,7 +282,7 @@ export class WasmFile {
   cacheName(): Promise<string | undefined>;
   /** Whether what is downloaded is cached, as far as it is known. */
   readonly isCaching: boolean;
-  readonly stats: Omit<FileStats, "cachePersisted">;
+  readonly stats: Omit<FileStats, "cachePersisted" | "crossOriginStorage">;
   read(start: number, end?: number, signal?: AbortSignal): WasmFileReader;
   close(): void;
 }
@@ -314,6 +319,6 @@ export class Loader implements ModelLoader {
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
     isOne: boolean, as: "F32" | "F16" | undefined, signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
-  readonly stats: Omit<LoaderStats, "cachePersisted">;
+  readonly stats: Omit<LoaderStats, "cachePersisted" | "crossOriginStorage">;
   close(): void;
 }

@@ -2,13 +2,16 @@
 // The package as one script, without other files: for bundlers that emit neither the WebAssembly module nor the worker,
 // and for scripts that are not modules.
 import { moduleGzip, workerScript } from "./weightstream.inlined.js";
+import * as crossOrigin from "../cache/cross_origin.js";
 import { piecesScript } from "../loader/loader.js";
 import * as pieces from "../loader/pieces.js";
 import { setParts } from "./location.js";
 import { startWorker } from "./policy.js";
+import { crossOriginScript } from "../source/source.js";
 
 export * from "../weightstream.js";
 
+crossOriginScript.provide(crossOrigin);
 piecesScript.provide(pieces);
 
 setParts({ module: unpackedModule, worker: startInlineWorker });

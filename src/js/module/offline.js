@@ -25,7 +25,7 @@ async function fetchLater() {
     await (await fetch(url, { credentials: "same-origin", signal: stop.signal })).arrayBuffer();
   });
   const stopped = new Promise((resolve) => stop.signal.addEventListener("abort", resolve));
-  const scripts = [import("../worker/remote.js"), import("../loader/pieces.js")];
+  const scripts = [import("../worker/remote.js"), import("../loader/pieces.js"), import("../cache/cross_origin.js")];
   await Promise.race([Promise.allSettled([...fetching, ...scripts]), stopped]);
   clearTimeout(timer);
 }

@@ -114,6 +114,13 @@ const cache = (value, name) => {
   throw invalidValue(name, value, expected + suggestion(value, CACHES));
 };
 
+/** @type {Check<true | "read" | undefined>} */
+const crossOriginStorage = (value, name) => {
+  if (value === false) return undefined;
+  if (value === true || value === "read") return value;
+  throw invalidValue(name, value, 'true, false or "read"');
+};
+
 /**
  * An object or a Map of strings, as pairs.
  *
@@ -292,6 +299,7 @@ const OPEN = options({
   coalesceGap: integer(0),
   cache,
   cacheKey: callable,
+  crossOriginStorage,
   partUrl,
   config,
   adapters,
@@ -317,7 +325,16 @@ const origins = (value, name) => {
   });
 };
 
-const REQUESTS = { signal, fetch: callable, headers, credentials, cache, cacheKey: callable, retry: RETRY };
+const REQUESTS = {
+  signal,
+  fetch: callable,
+  headers,
+  credentials,
+  cache,
+  cacheKey: callable,
+  crossOriginStorage,
+  retry: RETRY,
+};
 /** The options of `openFile` that apply to any number of files, and the origins that get headers and credentials. */
 export const FILES = { ...REQUESTS, origins };
 

@@ -12,7 +12,8 @@ import type { OpenFilesOptions } from "../weightstream.js";
  * `headers` and `credentials` are sent to the origins of `origins`; by default only to the origin of the service
  * worker, also if `source` returns a URL on another one.
  */
-export interface ServeOptions extends Omit<OpenFilesOptions, "signal" | "type" | "digest" | "hub"> {
+export interface ServeOptions
+  extends Omit<OpenFilesOptions, "signal" | "type" | "digest" | "hub" | "crossOriginStorage"> {
   /**
    * Says whether a URL is answered. It is called with each URL of the worker's own origin that is requested with GET or
    * HEAD, and must return `true` or `false` at once. All other requests are left to the browser.

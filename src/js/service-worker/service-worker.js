@@ -30,8 +30,11 @@ import { urlOf } from "../source/url.js";
 piecesScript.provide(pieces);
 signatureScript.provide(signatures);
 
+// Browsers have no Cross-Origin Storage in service workers.
+const { crossOriginStorage: _, ...FILES } = options.FILES;
+
 const checked = options.options({
-  ...options.FILES,
+  ...FILES,
   signature: options.commonSignature,
   match: options.callable,
   source: options.callable,

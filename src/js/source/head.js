@@ -80,8 +80,8 @@ export class EarlyHead {
     const { source: url, options } = ready;
     // On a hub, another URL is requested: that of a commit.
     const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:(?!.*\/resolve\/)/.test(url);
-    const { cache, releaseLock, fetch: own, headers = [], credentials } = options;
-    if (isReady() || !isUrl || (cache !== "none" && !releaseLock)) return ready;
+    const { cache, releaseLock, fetch: own, headers = [], credentials, crossOriginStorage } = options;
+    if (isReady() || !isUrl || crossOriginStorage || (cache !== "none" && !releaseLock)) return ready;
     const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));
     const begin = (/** @type {string} */ range, /** @type {AbortController} */ { signal }) => {
       const how = { headers: new Headers([...headers, ["Range", range]]), ...(credentials && { credentials }) };

@@ -9,7 +9,7 @@ import { checkOwnCache, ownFolderOf, ownOptions } from "../module/location.js";
 import { isResponse, onceOptions } from "./once.js";
 import { absolute, textOf } from "./url.js";
 
-/** @import { CheckedSource, FileHandle, FolderHandle } from "../module/glue.js" */
+/** @import { CheckedOpenOptions, CheckedSource, FileHandle, FolderHandle } from "../module/glue.js" */
 
 const fileNameOf = getter("File", "name");
 const fileCountOf = getter("FileList", "length");
@@ -67,6 +67,24 @@ export async function withSignature(ready, given) {
   const signatures = await signatureScript.load();
   const signature = await signatures.verifiedSignature(options.signature, source, options);
   return { source, options: { ...options, signature } };
+}
+
+/** Finds files in Cross-Origin Storage. */
+export const crossOriginScript = laterScript("weightstream.cross_origin.js", () => import("../cache/cross_origin.js"));
+
+/**
+ * Cross-Origin Storage, if the options ask for it. Without the script, the files are loaded as usual.
+ *
+ * @param {Pick<CheckedOpenOptions, "crossOriginStorage">} options
+ */
+export async function sharedStorage({ crossOriginStorage: mode }) {
+  if (mode !== true && mode !== "read") return undefined;
+  try {
+    return await (await crossOriginScript.load()).openStorage(mode);
+  } catch (error) {
+    const stats = { filesFound: 0, filesStored: 0, filesWithoutDigest: 0, error: messageOf(error) };
+    return { stats, access: undefined };
+  }
 }
 
 /**

@@ -10,6 +10,7 @@ import { offlineAdvice } from "../module/policy.js";
 import { isResponse } from "../source/once.js";
 
 /** @import { CheckedOpenOptions, CheckedSource, ModelLoader } from "../module/glue.js" */
+/** @import { Storage } from "../loader/loader.js" */
 
 /**
  * @param {unknown} source
@@ -38,9 +39,11 @@ export function checkPostable(source) {
  *
  * @param {CheckedSource} source
  * @param {CheckedOpenOptions} given
+ * @param {Storage | undefined} storage
  * @returns {Promise<{ loader?: ModelLoader, workersError?: string }>}
  */
-export async function openInWorker(source, { fetch, cache, cacheKey, partUrl, ...others }) {
+export async function openInWorker(source, given, storage) {
+  const { fetch, cache, cacheKey, partUrl, crossOriginStorage, ...others } = given;
   // Service workers may not import the script either, which would hide this reason.
   if (!hasWorkers()) return { workersError: "workers cannot be started: Worker is not available in this context" };
   let remote;
@@ -54,5 +57,5 @@ export async function openInWorker(source, { fetch, cache, cacheKey, partUrl, ..
   // `checkForWorker` has refused an object and a function.
   const plain = { ...(typeof cache === "string" && { cache }), ...(partUrl === false && { partUrl }) };
   const startWorker = () => followDeferred(newWorker());
-  return remote.openRemote(startWorker, thisModule(), source, { ...others, ...plain });
+  return remote.openRemote(startWorker, thisModule(), source, { ...others, ...plain }, storage);
 }

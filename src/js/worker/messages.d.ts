@@ -43,8 +43,8 @@ export interface RemoteMethods {
 
 /** Options of `open` without those that cannot be cloned. `onProgress` says whether the page wants progress events. */
 export type RemoteOpenOptions =
-  & Omit<CheckedOpenOptions, "signal" | "fetch" | "cacheKey" | "partUrl" | "onProgress">
-  & { partUrl?: false; onProgress: boolean };
+  & Omit<CheckedOpenOptions, "signal" | "fetch" | "cacheKey" | "partUrl" | "onProgress" | "crossOriginStorage">
+  & { partUrl?: false; onProgress: boolean; crossOriginStorage?: { port: MessagePort; isWritten: boolean } };
 
 /** What a page sends to a worker that loads. */
 export type RequestMessage = CallMessage | AbortMessage | CreditMessage | CloseMessage;
@@ -79,7 +79,7 @@ export interface ReplyMessage {
   crash?: ErrorFields;
   /** The loader is closed, and the worker may serve another one. */
   hasEnded?: true;
-  stats?: Omit<LoaderStats, "cachePersisted"> | undefined;
+  stats?: Omit<LoaderStats, "cachePersisted" | "crossOriginStorage"> | undefined;
   progress?: LoadProgress;
   /** The number of the call that the fields below belong to. */
   number?: number;

@@ -13,6 +13,8 @@ import { hold, released } from "../module/location.js";
  *   ErrorFields, ModelLoader, ModelView, PackageWorker, TensorReader, TensorStream,
  * } from "../module/glue.js"
  */
+/** @import { CrossOriginStorage } from "../cache/cross_origin.js" */
+/** @import { Storage } from "../loader/loader.js" */
 /** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./messages.js" */
 
 // A worker that has not replied this long after its start is considered failed.
@@ -44,13 +46,14 @@ let lastNumber = 0;
  * @param {() => PackageWorker} newWorker
  * @param {WebAssembly.Module} module
  * @param {CheckedSource} source
- * @param {Omit<CheckedOpenOptions, "partUrl"> & { partUrl?: false }} options
+ * @param {Omit<CheckedOpenOptions, "partUrl" | "crossOriginStorage"> & { partUrl?: false }} options
+ * @param {Storage | undefined} storage
  * @returns {Promise<{ loader: ModelLoader } | { workersError: string }>}
  */
-export async function openRemote(newWorker, module, source, { signal, onProgress, ...options }) {
+export async function openRemote(newWorker, module, source, { signal, onProgress, ...options }, storage) {
   const started = takeIdleWorker() ?? startWorker(newWorker, module);
   if (typeof started === "string") return { workersError: started };
-  const loader = new RemoteLoader(started, onProgress);
+  const loader = new RemoteLoader(started, onProgress, storage?.access);
   const workersError = await loader.startError(signal);
   if (workersError !== undefined) return { workersError };
   try {
@@ -161,11 +164,12 @@ class RemoteLoader {
   #worker;
   #startError;
   #onProgress;
+  #storage;
   /** @type {Map<number, Call>} */
   #calls = new Map();
   /** @type {unknown} The `LoadError` of all further calls, once the loader is closed or its worker has crashed. */
   #lost;
-  /** @type {Omit<Api.LoaderStats, "cachePersisted"> | undefined} */
+  /** @type {Omit<Api.LoaderStats, "cachePersisted" | "crossOriginStorage"> | undefined} */
   #stats;
   /** Lets the process end, which is kept running while a closed loader writes to the cache. */
   #release = () => {};
@@ -173,8 +177,10 @@ class RemoteLoader {
   /**
    * @param {StartedWorker} started
    * @param {CheckedOpenOptions["onProgress"]} onProgress
+   * @param {CrossOriginStorage | undefined} storage
    */
-  constructor({ worker, startError }, onProgress) {
+  constructor({ worker, startError }, onProgress, storage) {
+    this.#storage = storage;
     this.#worker = worker;
     this.#onProgress = onProgress;
     this.#startError = startError.then((reason) => {
@@ -191,7 +197,8 @@ class RemoteLoader {
   }
 
   get stats() {
-    return /** @type {Omit<Api.LoaderStats, "cachePersisted">} */ (this.#stats); // `open` has resolved with stats
+    // `open` has resolved with stats.
+    return /** @type {Omit<Api.LoaderStats, "cachePersisted" | "crossOriginStorage">} */ (this.#stats);
   }
 
   /**
@@ -218,7 +225,10 @@ class RemoteLoader {
    * @param {AbortSignal | undefined} signal
    */
   open(source, options, signal) {
-    return this.#call("open", [source, options], { signal });
+    if (!this.#storage) return this.#call("open", [source, options], { signal });
+    // The page asks Cross-Origin Storage: extensions that provide it are not in workers.
+    const crossOriginStorage = { port: this.#storage.port(), isWritten: this.#storage.isWritten };
+    return this.#call("open", [source, { ...options, crossOriginStorage }], { signal }, [crossOriginStorage.port]);
   }
 
   /**
@@ -443,7 +453,8 @@ class RemoteLoader {
 
   #ended() {
     this.#release();
-    keepIdle(this.#worker);
+    if (!this.#storage) return keepIdle(this.#worker);
+    this.#storage.settled().then(() => keepIdle(this.#worker)); // the worker reads what is being stored
   }
 
   /**
@@ -462,6 +473,7 @@ class RemoteLoader {
   /** @param {ErrorFields} fields */
   #crashed(fields) {
     end(this.#worker);
+    this.#storage?.abandon();
     this.#release();
     this.#lose(fail(fields));
   }

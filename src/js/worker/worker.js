@@ -155,12 +155,13 @@ function serveLoader() {
 
   /** @type {{ [Name in keyof RemoteMethods]: Method<Name> }} */
   const methods = {
-    async open({ controller }, source, { onProgress, ...given }) {
+    async open({ controller }, source, { onProgress, crossOriginStorage: storage, ...given }) {
       const options = { ...ownOptions(source), ...given };
       isCached = options.cache !== "none";
       loader = await Loader.open(source, {
         ...options,
         signal: controller.signal,
+        crossOriginStorage: storage && { ...storage, call: callsThrough(storage.port) },
         onProgress: onProgress ? (progress) => reply({ progress }) : undefined,
       });
     },
@@ -273,6 +274,19 @@ function serveLoader() {
     if (isCached && isLoaded(CACHE)) await cacheSettled().catch(() => {});
     scope.postMessage({ hasEnded: true });
   }
+}
+
+/**
+ * A function that the page runs. See `port` in `cross_origin.js`.
+ *
+ * @param {MessagePort} port
+ */
+function callsThrough(port) {
+  /** @type {((value: any) => void)[]} */
+  const replies = [];
+  port.onmessage = ({ data: [number, value] }) => replies[number]?.(value);
+  return (/** @type {any[]} */ ...args) =>
+    new Promise((resolve) => port.postMessage([replies.push(resolve) - 1, ...args]));
 }
 
 /**

@@ -141,6 +141,17 @@ impl CachedSource {
         Ok(true)
     }
 
+    /// The bytes of the file at the start of a range, at most one piece; `None` if they are not cached. Sends no request.
+    #[cfg(feature = "js")]
+    pub(crate) async fn cached_piece(&self, range: Range<u64>) -> Option<Uint8Array> {
+        let CachedFile { cache, key, .. } = &*self.file;
+        let version = self.file.version()?;
+        let first = range.start..range.end.min(end_of_read(range.start));
+        let read = cache.read(version.key(key), &version.name, first, range.end, cache.read_buffer()).bytes().await;
+        let (count, _, buffer) = read.ok()?;
+        (count > 0).then(|| Uint8Array::new_with_byte_offset_and_length(&buffer, 0, count as u32))
+    }
+
     /// Implements [`CacheHints::forget_content`](super::CacheHints::forget_content).
     pub(crate) fn forget_content(&self, digest: &Digest) {
         self.file.contents.forget(digest);

@@ -20,7 +20,10 @@ export interface OpenModelOptions {
  * `credentials` are sent to the origin of the model's URL, or instead to those of `origins`.
  */
 export interface IoHandlerOptions extends
-  Pick<OpenFilesOptions, "signal" | "fetch" | "headers" | "credentials" | "origins" | "cache" | "cacheKey" | "retry"> {
+  Pick<
+    OpenFilesOptions,
+    "signal" | "fetch" | "headers" | "credentials" | "origins" | "cache" | "cacheKey" | "crossOriginStorage" | "retry"
+  > {
   /**
    * The digests that files must have, by their path in `model.json`, their name or their URL. A file with another
    * digest rejects with `CHECKSUM`, before its last bytes are used. Default: none.

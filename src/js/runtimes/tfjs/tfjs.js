@@ -117,8 +117,8 @@ async function urlOfShard(path, url, { weightPathPrefix, weightUrlConverter }) {
  * @param {string} url
  * @param {Options} how
  */
-function fileOptions(url, { signal, fetch, cache, cacheKey, retry, sentTo }) {
-  return { signal, fetch, cache, cacheKey, retry, ...sentTo(url) };
+function fileOptions(url, { signal, fetch, cache, cacheKey, crossOriginStorage, retry, sentTo }) {
+  return { signal, fetch, cache, cacheKey, crossOriginStorage, retry, ...sentTo(url) };
 }
 
 /**

@@ -10,7 +10,9 @@ import type { Digest, OpenFilesOptions, StreamingLoader } from "../../weightstre
  * origins of `origins`; by default only to the origin of the page. Where there is no page, they need `origins`.
  */
 export interface ArtifactCacheOptions extends Pick<
-  OpenFilesOptions, "fetch" | "headers" | "credentials" | "origins" | "onProgress" | "cache" | "cacheKey" | "retry"
+  OpenFilesOptions,
+  | "fetch" | "headers" | "credentials" | "origins" | "onProgress" | "cache" | "cacheKey" | "crossOriginStorage"
+  | "retry"
 > {
   /** The digests that files must have, by URL. A file with another digest rejects with `CHECKSUM`. Default: none. */
   digests?: Readonly<Record<string, Digest>> | undefined;

@@ -11,6 +11,7 @@ mod failure;
 mod file;
 mod list;
 mod metadata;
+mod mirrors;
 mod options;
 mod progress;
 mod promise;
@@ -32,6 +33,7 @@ use crate::loader::SafeTensorsView;
 use crate::loader::{Loader, Stats};
 use crate::source::Source;
 use crate::source::cached::Report;
+use crate::source::mirrors::Mirrors;
 use crate::source::web::WebSource;
 use crate::workers::{PoolHandle, pool};
 use cancel::CloseSignal;
@@ -64,6 +66,7 @@ pub struct JsLoader {
     requests: Option<Rc<Cell<u64>>>,
     cache: Rc<Report>,
     workers: Option<Rc<PoolHandle>>,
+    mirrors: Option<Rc<Mirrors>>,
 }
 
 /// The stream of tensors that one `tensors()` call returns.
@@ -100,6 +103,7 @@ impl JsLoader {
                 cache: settings.cache,
                 key_function: settings.key_function,
                 release_lock: Cell::new(settings.release_lock),
+                mirrors: Cell::new(settings.mirrors.clone()),
                 report: Rc::clone(&cache),
             });
             let (own, pool) = (Rc::clone(&sources), pool(workers.as_ref()));
@@ -128,6 +132,7 @@ impl JsLoader {
                 requests,
                 cache,
                 workers,
+                mirrors: settings.mirrors,
             }
             .into())
         })
@@ -250,6 +255,7 @@ impl JsLoader {
             ("workersError", workers_error.map_or(JsValue::UNDEFINED, JsValue::from)),
             ("bytesDecoded", value::from_u64(stats.bytes_decoded())),
             ("wasmMemoryBytes", value::from_u64(wasm_memory_bytes())),
+            ("mirrors", self.mirrors.as_deref().map_or(JsValue::UNDEFINED, mirrors::report)),
         ])
     }
 

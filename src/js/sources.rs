@@ -4,6 +4,7 @@ use crate::cache::CacheOption;
 use crate::error::Result;
 use crate::source::cached::{KeyFunction, Report};
 use crate::source::fetch::Client;
+use crate::source::mirrors::Mirrors;
 use crate::source::web::WebSource;
 use js_sys::Function;
 use std::cell::Cell;
@@ -18,12 +19,17 @@ pub(super) struct Sources {
     /// Set until the source of the model is opened, if nothing is cached. Releases the lock of the download.
     pub(super) release_lock: Cell<Option<Function>>,
     pub(super) report: Rc<Report>,
+    /// Set until the source of the model is opened. Adapters have none.
+    pub(super) mirrors: Cell<Option<Rc<Mirrors>>>,
 }
 
 impl Sources {
     /// Opens the source that a value represents.
     pub(super) async fn open(&self, value: &JsValue) -> Result<WebSource> {
-        let source = WebSource::new(value, Rc::clone(&self.client))?.into_root().await?;
+        let mut source = WebSource::new(value, Rc::clone(&self.client))?.into_root().await?;
+        if let Some(mirrors) = self.mirrors.take() {
+            source = source.with_mirrors(&mirrors)?;
+        }
         match &self.cache {
             Some(choice) => {
                 let (choice, key_function) = (choice.clone(), self.key_function.clone());

@@ -242,10 +242,8 @@ impl ModelSource for HttpSource {
         let url = self.part_url(&self.url, path)?;
         self.check_origin(&url)?;
         let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
-        let mirrored = self
-            .mirrored
-            .as_ref()
-            .map(|mirrored| mirrored.part(&|address| self.part_url(&parse_url(address)?, path).map(String::from)));
+        let url_at = |address: &str| self.part_url(&parse_url(address)?, path).map(String::from);
+        let mirrored = self.mirrored.as_ref().map(|mirrored| mirrored.part(url.to_string(), &url_at));
         Ok(HttpSource { url, hub_file, mirrored, history: Rc::default(), ..self.clone() })
     }
 

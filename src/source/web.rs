@@ -9,6 +9,7 @@ use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
 #[cfg(feature = "js")]
 use super::late_cache::{LateBody, LateCache, LateSource};
+use super::mirrors::Mirrors;
 use super::stream::StreamBody;
 use super::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
 use crate::browser::host::BrowserHost;
@@ -121,6 +122,18 @@ impl WebSource {
     #[cfg(feature = "js")]
     pub(crate) fn name_in_cache(&self) -> Option<&str> {
         self.0.cached().map(CachedSource::name)
+    }
+
+    /// Adds mirrors to the source.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if it is not a URL.
+    #[inline(never)] // so that the code is deferred
+    pub(crate) fn with_mirrors(self, mirrors: &Rc<Mirrors>) -> Result<Self> {
+        match self.0 {
+            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.with_mirrors(mirrors)))),
+            _ => Err(Error::new(ErrorKind::InvalidArgument, "`mirrors` are only for a source that is a URL")),
+        }
     }
 
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.

@@ -3,7 +3,7 @@
 use weightstream::format::{Format, formats};
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 11] = [
+pub const PARTS: [Part; 12] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -148,6 +148,17 @@ pub const PARTS: [Part; 11] = [
         file: "weightstream_cached.wasm",
         paths: &["weightstream::js::cached_files::", "weightstream::js::cached_models::"],
         base: Some(CACHE),
+    },
+    Part {
+        file: "weightstream_mirrors.wasm",
+        paths: &[
+            "weightstream::js::mirrors::",
+            "weightstream::source::fetch::FetchSource::with_mirrors",
+            "weightstream::source::fetch::mirrored::",
+            "weightstream::source::mirrors::",
+            "weightstream::source::web::WebSource::with_mirrors",
+        ],
+        base: None,
     },
 ];
 

@@ -63,7 +63,7 @@ async fn request_identity(source: &FetchSource, access: Access) -> Result<Option
 /// The version in the response to a request for one byte. That byte is read, because dropping the body before its end
 /// cancels the request: the network panel would show an error, and the connection would be closed.
 async fn requested_identity(source: &FetchSource) -> Result<Identity> {
-    let mut answer = source.read(0..1).await?;
+    let mut answer = source.read_alone(0..1).await?; // a mirror says nothing about the version that is cached
     if answer.end == Some(answer.start + 1) {
         answer.body.read(&mut JsBuffer::allocate(1)?, 0..1).await?;
     }

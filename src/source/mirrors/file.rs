@@ -43,17 +43,16 @@ impl<A> MirroredFile<A> {
         MirroredFile::with_urls(shared, urls)
     }
 
-    /// Another file of the model, whose URL at an address follows from that of this file. An address without a URL is
-    /// not asked for it.
-    pub(crate) fn part(&self, url_of: &dyn Fn(&str) -> Result<String>) -> Rc<Self> {
-        let mut urls: Vec<Option<String>> = Vec::new();
-        for (number, place) in self.places.iter().enumerate() {
+    /// Another file of the model: that at `first`, and at the URLs that follow from those of this file. A mirror without
+    /// such a URL is not asked for it.
+    pub(crate) fn part(&self, first: String, url_of: &dyn Fn(&str) -> Result<String>) -> Rc<Self> {
+        let mut urls = vec![Some(first)];
+        for (number, place) in self.places.iter().enumerate().skip(1) {
             let url = url_of(&place.url).map_err(|error| {
                 self.shared.policy.borrow_mut().lacks_file(number, error.to_string());
             });
             // `partUrl` may name one URL for all addresses.
-            let url = url.ok().filter(|url| !urls.iter().flatten().any(|known| known == url));
-            urls.push(url);
+            urls.push(url.ok().filter(|url| !urls.iter().flatten().any(|known| known == url)));
         }
         MirroredFile::with_urls(Rc::clone(&self.shared), urls)
     }
@@ -70,6 +69,7 @@ impl<A> MirroredFile<A> {
     }
 
     /// What is known of each address.
+    #[cfg(http_client)]
     pub(crate) fn shared(&self) -> &Rc<Mirrors> {
         &self.shared
     }

@@ -144,6 +144,19 @@ impl FetchSource {
         Ok(checked.map(|()| body))
     }
 
+    /// Implements [`CacheHints::reject`](super::CacheHints::reject).
+    pub(crate) fn reject(&self) {
+        if let Some(mirrored) = &self.mirrored {
+            mirrored.reject();
+        }
+    }
+
+    /// Whether the file has other addresses.
+    #[cfg(feature = "web-workers")]
+    pub(crate) fn has_mirrors(&self) -> bool {
+        self.mirrored.is_some()
+    }
+
     /// Implements [`Source::part`](super::Source::part).
     ///
     /// # Errors

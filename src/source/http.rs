@@ -209,7 +209,13 @@ impl HttpSource {
     }
 }
 
-impl CacheHints for HttpSource {}
+impl CacheHints for HttpSource {
+    fn reject(&self) {
+        if let Some(mirrored) = &self.mirrored {
+            mirrored.reject();
+        }
+    }
+}
 
 impl Source for HttpSource {
     type Body = HttpBody;

@@ -319,7 +319,13 @@ impl Origin {
 }
 
 #[cfg(not(feature = "web-workers"))]
-impl CacheHints for WebSource {}
+impl CacheHints for WebSource {
+    fn reject(&self) {
+        if let Some(source) = self.0.fetched() {
+            source.reject();
+        }
+    }
+}
 
 /// Until a cache is open, it has nothing, so that only what it must store later matters to it.
 #[cfg(feature = "web-workers")]
@@ -391,6 +397,9 @@ impl CacheHints for WebSource {
     }
 
     fn reject(&self) {
+        if let Some(source) = self.0.fetched() {
+            source.reject();
+        }
         match (self.0.cached(), &self.0) {
             (Some(source), _) => source.reject(),
             #[cfg(feature = "js")]

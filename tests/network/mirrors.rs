@@ -4,13 +4,15 @@ use super::bytes::{self, Apr, Entry, apr_manifest};
 use super::server::{Link, Reply, Request, Server, answer, whole};
 use super::{FILE, HttpLoader, assert_loads, load, options, run};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
-use weightstream::Result;
-use weightstream::internals::loader::Loader;
-use weightstream::internals::source::Mirror;
+use weightstream::internals::index::Digest;
+use weightstream::internals::loader::{Digests, Loader};
 use weightstream::internals::source::http::HttpSource;
+use weightstream::{Mirror, OpenOptions, Result};
 
 /// Large enough that 3 % of it are worth something.
 static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -364,6 +366,44 @@ fn dropping_a_load_cancels_all_of_its_requests() {
     let requests = [first.requests(), dead.requests()].concat();
     assert!(requests.len() == 2 && requests.iter().all(|request| request.is_abandoned), "{requests:?}");
     assert_eq!(mirror.requests().len(), 0);
+}
+
+/// Only bytes beyond those that are compared differ.
+#[test]
+fn after_a_wrong_digest_only_the_first_address_is_used() {
+    let digest = Digest::Sha256(Sha256::digest(tensor(3)).into());
+    let is_cut = Arc::new(AtomicBool::new(true));
+    let cuts = Arc::clone(&is_cut);
+    let first = Server::new(move |request| match request.number {
+        0 => answer(&LARGE, request),
+        _ if cuts.load(Ordering::Relaxed) => answer(&LARGE, request).cut_after(1_000_000),
+        _ => answer(&LARGE, request),
+    });
+    let mut others = LARGE.clone();
+    *others.last_mut().unwrap() ^= 1;
+    let mirror = Server::new(move |request| answer(&others, request));
+    run(async {
+        let pinned = Digests::default().with_tensors([("t3".to_owned(), digest)].into());
+        let loader =
+            Loader::open(source(&first, &[&mirror]), options().with_digests(pinned)).await.map(Rc::new).unwrap();
+        assert_eq!(load(&loader, "t3").await.unwrap_err().code(), "CHECKSUM");
+        assert_failure(&report(&loader)[1], "digest");
+        is_cut.store(false, Ordering::Relaxed);
+        assert!(load(&loader, "t3").await.unwrap() == tensor(3));
+    });
+}
+
+#[test]
+fn a_model_reports_its_addresses() {
+    let (first, mirror) = (Server::new(|_| Reply::new(404, b"")), serving(&FILE));
+    let options = || OpenOptions::new().mirror(mirror.url("/copies/m"));
+    let model = options().open_blocking(first.url("/models/m")).unwrap();
+    assert_eq!(model.load("second").unwrap().bytes().unwrap().len(), 300_000);
+    let mirrors = model.mirrors().unwrap();
+    assert_failure(&mirrors[0], "404");
+    assert!(mirrors[1].failure.is_none() && mirrors[1].byte_length >= 300_000);
+    let error = options().open_blocking("model.safetensors").unwrap_err();
+    assert!(error.code() == "INVALID_ARGUMENT" && error.what.contains("mirrors"), "{error}");
 }
 
 #[test]

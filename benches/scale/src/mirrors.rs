@@ -17,10 +17,10 @@ use crate::proxy::Proxy;
 use crate::servers::Server;
 use crate::spread::quantile;
 
-const LINE: Line = Line::new(50, 20);
+const LINE: Line = Line::new(20, 20);
 
 /// Few, so that the machine does not limit the loads.
-const CLIENTS_AT_ONCE: usize = 4;
+const CLIENTS_AT_ONCE: usize = 8;
 
 const SLOW_PERCENT: u32 = 10;
 

@@ -17,6 +17,9 @@ use std::task::{Context, Poll};
 /// How often a range that is awaited is looked at.
 const TICK_MS: u64 = 50;
 
+/// If the reader does not look at a range for longer, it did something else: this time does not count as waiting.
+const MAX_GAP_MS: u64 = 4 * TICK_MS;
+
 type BufferOf<A> = <<A as Address>::Body as Body>::Buffer;
 type Opened<A> = Result<Option<Stream<<A as Address>::Body>>>;
 type Chunk<A> = (Stream<<A as Address>::Body>, Result<u64>);
@@ -43,6 +46,7 @@ pub(super) struct RacingBody<A: Address> {
     /// When bytes arrived last, and when the reader began to wait for the next ones.
     arrived_ms: u64,
     waiting_since_ms: u64,
+    polled_ms: u64,
     /// The bytes that count as requested.
     requested_bytes: u64,
 }
@@ -99,6 +103,7 @@ impl<A: Address> RacingBody<A> {
             pace,
             arrived_ms,
             waiting_since_ms: arrived_ms,
+            polled_ms: arrived_ms,
             requested_bytes,
         };
         body.ask_next(true)?;
@@ -145,7 +150,7 @@ impl<A: Address> RacingBody<A> {
                 self.current = Current::Idle(stream);
                 return Ok(0);
             }
-            self.waiting_since_ms = self.now_ms();
+            (self.waiting_since_ms, self.polled_ms) = (self.now_ms(), self.now_ms());
             self.current = Current::reading(stream);
         }
     }
@@ -194,7 +199,21 @@ impl<A: Address> RacingBody<A> {
         }
     }
 
+    /// Leaves out the time in which the reader did something else, such as between two polls of a request that is sent
+    /// ahead.
+    fn skip_gap(&mut self) {
+        let now_ms = self.now_ms();
+        let gap_ms = now_ms.saturating_sub(self.polled_ms);
+        self.polled_ms = now_ms;
+        if gap_ms > MAX_GAP_MS {
+            self.timer = None;
+            self.waiting_since_ms += gap_ms;
+            self.racing.iter_mut().for_each(|racing| racing.begun_ms += gap_ms);
+        }
+    }
+
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event<A>> {
+        self.skip_gap();
         if let Current::Reading(_, reading) = &mut self.current
             && let Poll::Ready(chunk) = reading.poll_unpin(context)
         {
@@ -257,7 +276,7 @@ impl<A: Address> RacingBody<A> {
     /// # Errors
     /// That of the first address, if there is none left.
     fn failed(&mut self, number: usize, error: Error) -> Result<()> {
-        if self.file.is_about_file(number, &error) {
+        if self.file.is_final(number, &error) {
             return Err(error);
         }
         self.file.record_failure(number, &error, self.now_ms());

@@ -99,9 +99,21 @@ impl<A> MirroredFile<A> {
         }
     }
 
-    /// Whether an error says something about the file that no other address can change: it has no such range.
-    pub(super) fn is_about_file(&self, number: usize, error: &Error) -> bool {
+    /// Whether an error is one that no other address can change: the file has no such range, or an option is invalid.
+    pub(super) fn is_final(&self, number: usize, error: &Error) -> bool {
+        if number == 0 && error.kind == ErrorKind::InvalidArgument {
+            return true;
+        }
         error.kind == ErrorKind::Truncated && error.context.status == Some(416) && self.is_reference(number)
+    }
+
+    /// Records that the file has a wrong digest, although the bytes that were compared are equal. Later calls use only
+    /// the address that sent the first bytes.
+    #[inline(never)] // so that the code is deferred
+    pub(crate) fn reject(&self) {
+        if let Some(reference) = &*self.reference.borrow() {
+            self.shared.policy.borrow_mut().keep_only(reference.number);
+        }
     }
 
     /// Keeps the last bytes that arrived.

@@ -119,6 +119,15 @@ impl Policy {
         }
     }
 
+    /// Drops all addresses that have sent bytes, except for one: the bytes of all together have a wrong digest.
+    pub(crate) fn keep_only(&mut self, number: usize) {
+        let others = self.addresses.iter_mut().enumerate().filter(|(other, _)| *other != number);
+        for (_, address) in others.filter(|(_, address)| address.byte_length > 0 && address.state != State::Dropped) {
+            let failure = "a digest is wrong of bytes that several addresses have sent";
+            (address.state, address.failure) = (State::Dropped, Some(failure.to_owned()));
+        }
+    }
+
     /// The number of bytes that an address has sent, and why it is not used.
     pub(crate) fn report(&self, number: usize) -> (u64, Option<String>) {
         self.addresses.get(number).map_or((0, None), |address| (address.byte_length, address.failure.clone()))

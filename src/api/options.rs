@@ -86,11 +86,11 @@ impl OpenOptions {
     /// repeated.
     ///
     /// A range is requested from the first address that works: the opened URL, and then the mirrors in their order. If
-    /// it fails, or is late by 0.2 s and slower than half of its peers, the rest comes from another address; at most 3 %
-    /// of the bytes are received twice for that. A mirror must have the length of the file, and bytes that are compared
-    /// before others are used: this is a check, no proof, so give digests to a mirror that you do not trust. Headers go
-    /// only to the origin of the opened URL. [`Model::mirrors`](crate::Model::mirrors) says what each address has sent,
-    /// and why it is not used.
+    /// it fails, or is late by 0.2 s and slower than half of its peers, the rest comes from another address; at most
+    /// 3 % of the bytes are received twice for that. A mirror must have the length of the file, and bytes that are
+    /// compared before others are used: this is a check, no proof, so give digests to a mirror that you do not trust.
+    /// Headers go only to the origin of the opened URL. [`Model::mirrors`](crate::Model::mirrors) says what each
+    /// address has sent, and why it is not used.
     #[must_use]
     pub fn mirror(mut self, url: impl Into<String>) -> Self {
         self.mirrors.push(url.into());

@@ -39,7 +39,8 @@ impl Place {
             }
             Some(url) if is_url(url) => Ok(Place::Url(url.to_owned())),
             _ if options.are_for_urls() => {
-                let what = "headers, mirrors, and options of origins and of the URLs of files, apply only to URLs, not to paths";
+                let what = "headers, mirrors, and options of origins and of the URLs of files, apply only to URLs, \
+                            not to paths";
                 Err(Error::new(ErrorKind::InvalidArgument, what).in_file(&location.display().to_string()))
             }
             _ => Ok(Place::Path(location.to_owned())),

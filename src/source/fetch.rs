@@ -109,7 +109,7 @@ impl FetchSource {
     /// Those of [`Source::read`](super::Source::read).
     pub(crate) fn read(&self, range: Range<u64>) -> LocalBoxFuture<'_, Result<RangeResponse<StreamBody>>> {
         match &self.mirrored {
-            Some(mirrored) => mirrored::read(self, mirrored, range),
+            Some(mirrored) => mirrored.read(self.alone(), range),
             None => self.read_alone(range),
         }
     }
@@ -164,7 +164,8 @@ impl FetchSource {
     pub(crate) fn part(&self, path: &str) -> Result<Self> {
         let url = self.part_url(&self.url, path)?;
         let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
-        let mirrored = self.mirrored.as_ref().map(|mirrored| mirrored::part(self, mirrored, &url, path));
+        let url_at = |address: &str| self.part_url(address, path);
+        let mirrored = self.mirrored.as_ref().map(|mirrored| mirrored.part(url.clone(), &url_at));
         Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), mirrored, ..self.clone() })
     }
 

@@ -6,7 +6,8 @@ mod mirrored;
 
 use super::exchange::exchange;
 use super::history::History;
-use super::mirrors::{Address as _, Mirror, MirroredBody, MirroredFile, Mirrors};
+use super::mirror::Mirror;
+use super::mirrors::{Address as _, MirroredBody, MirroredFile, Mirrors};
 use super::part_urls::{self, PartUrls};
 use super::{Body, Buffer, CacheHints, Host, ModelSource, RangeResponse, Source, answer};
 use crate::digest::Digest;
@@ -226,10 +227,7 @@ impl Source for HttpSource {
 
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<HttpBody>> {
         match &self.mirrored {
-            Some(mirrored) => {
-                let answer = mirrored.read(self.alone(), range).await?;
-                Ok(answer.map(|body| HttpBody(BodyOrigin::Mirrored(body))))
-            }
+            Some(mirrored) => mirrored.read(self.alone(), range).await,
             None => self.request(range).await,
         }
     }
@@ -288,7 +286,7 @@ pub struct HttpBody(BodyOrigin);
 #[derive(Debug)]
 enum BodyOrigin {
     Response(ResponseBody),
-    Mirrored(MirroredBody<HttpSource>),
+    Mirrored(MirroredBody<Vec<u8>>),
 }
 
 #[derive(Debug)]

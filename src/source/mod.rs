@@ -31,6 +31,8 @@ mod late_cache;
 #[doc(hidden)]
 pub mod memory;
 #[cfg(remote)]
+mod mirror;
+#[cfg(remote)]
 pub(crate) mod mirrors;
 #[cfg(remote)]
 pub(crate) mod part_urls;
@@ -48,7 +50,7 @@ pub use crate::identity::Identity;
 use crate::index::{CopiedRange, Digest};
 use futures::future::LocalBoxFuture;
 #[cfg(remote)]
-pub use mirrors::Mirror;
+pub use mirror::Mirror;
 #[cfg(remote)]
 #[doc(hidden)]
 pub use part_urls::{MapPartUrl, PartUrls};

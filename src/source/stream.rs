@@ -3,7 +3,6 @@
 //! A BYOB read fills the buffer without a copy. It is faster than `fetch().arrayBuffer()` and needs half the memory.
 //! WebKit's fetch streams, and those of many custom `fetch` functions, are not byte streams. Their chunks are copied.
 
-use super::fetch::FetchSource;
 use super::js_buffer::JsBuffer;
 use super::mirrors::MirroredBody;
 use super::{Body, Buffer, answer};
@@ -67,7 +66,7 @@ enum Reader {
         chunk: Option<JsBuffer>,
     },
     /// The bodies of several addresses.
-    Mirrored(MirroredBody<FetchSource>),
+    Mirrored(MirroredBody<JsBuffer>),
     /// A response without a body.
     Empty,
 }
@@ -87,7 +86,7 @@ impl StreamBody {
     }
 
     /// A body that is read from several addresses.
-    pub(super) fn mirrored(body: MirroredBody<FetchSource>, length: Option<u64>) -> Self {
+    pub(super) fn mirrored(body: MirroredBody<JsBuffer>, length: Option<u64>) -> Self {
         StreamBody { reader: Reader::Mirrored(body), controller: None, left: length, must_end: false }
     }
 

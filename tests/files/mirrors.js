@@ -138,11 +138,12 @@ export async function closesDuringRace() {
   const { fetch } = network({ [origin(FIRST)]: first, [origin(MIRROR)]: hanging });
   const file = await openFile(FIRST, options(fetch));
   const reading = file.bytes();
-  while (!first.requests[1] || first.requests[1].sent < 300_000) await new Promise((resolve) => setTimeout(resolve, 20));
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  const pause = (delay) => new Promise((resolve) => setTimeout(resolve, delay));
+  while (!first.requests[1] || first.requests[1].sent < 300_000) await pause(20);
+  await pause(100);
   file.close();
   await failures.rejects("closed", reading, "CLOSED");
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await pause(50);
   failures.same("the request is aborted", isAborted, true);
   return failures;
 }

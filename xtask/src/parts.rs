@@ -153,6 +153,7 @@ pub const PARTS: [Part; 12] = [
         file: "weightstream_mirrors.wasm",
         paths: &[
             "weightstream::js::mirrors::",
+            "weightstream::source::fetch::FetchSource::alone",
             "weightstream::source::fetch::FetchSource::with_mirrors",
             "weightstream::source::fetch::mirrored::",
             "weightstream::source::mirrors::",

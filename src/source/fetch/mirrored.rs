@@ -5,9 +5,9 @@ use crate::browser::host::BrowserHost;
 use crate::error::Result;
 use crate::host::Host;
 use crate::source::RangeResponse;
-use crate::source::mirrors::{Address, MirroredFile, Mirrors};
+use crate::source::js_buffer::JsBuffer;
+use crate::source::mirrors::{Address, MirroredBody, MirroredFile, Mirrors};
 use crate::source::stream::StreamBody;
-use futures::future::{FutureExt, LocalBoxFuture};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -18,36 +18,11 @@ impl FetchSource {
         FetchSource { mirrored: Some(MirroredFile::new(Rc::clone(mirrors))), ..self }
     }
 
-    fn alone(&self) -> Self {
+    /// The file at its own URL only.
+    #[inline(never)] // so that the code is deferred
+    pub(super) fn alone(&self) -> Self {
         FetchSource { mirrored: None, ..self.clone() }
     }
-}
-
-/// Reads a range of the file from one of its addresses.
-#[inline(never)]
-pub(super) fn read(
-    source: &FetchSource,
-    file: &Rc<MirroredFile<FetchSource>>,
-    range: Range<u64>,
-) -> LocalBoxFuture<'static, Result<RangeResponse<StreamBody>>> {
-    let reading = file.read(source.alone(), range);
-    async move {
-        let answer = reading.await?;
-        let length = answer.end.map(|end| end - answer.start);
-        Ok(answer.map(|body| StreamBody::mirrored(body, length)))
-    }
-    .boxed_local()
-}
-
-/// The addresses of another file of the model, which is at `url`.
-#[inline(never)]
-pub(super) fn part(
-    source: &FetchSource,
-    file: &MirroredFile<FetchSource>,
-    url: &str,
-    path: &str,
-) -> Rc<MirroredFile<FetchSource>> {
-    file.part(url.to_owned(), &|address| source.part_url(address, path))
 }
 
 impl Address for FetchSource {
@@ -60,6 +35,10 @@ impl Address for FetchSource {
 
     async fn request(&self, range: Range<u64>) -> Result<RangeResponse<StreamBody>> {
         self.read_alone(range).await
+    }
+
+    fn body(body: MirroredBody<JsBuffer>, length: Option<u64>) -> StreamBody {
+        StreamBody::mirrored(body, length)
     }
 
     fn host(&self) -> &dyn Host {

@@ -1,12 +1,12 @@
 //! A file at one of several URLs.
 
 use super::client::parse_url;
-use super::{HttpBody, HttpSource};
+use super::{BodyOrigin, HttpBody, HttpSource};
 use crate::error::Result;
 use crate::host::Host;
 use crate::source::RangeResponse;
 use crate::source::history::request_with_known_version;
-use crate::source::mirrors::Address;
+use crate::source::mirrors::{Address, MirroredBody};
 use reqwest::Url;
 use std::ops::Range;
 use std::rc::Rc;
@@ -34,6 +34,10 @@ impl Address for HttpSource {
 
     async fn request(&self, range: Range<u64>) -> Result<RangeResponse<HttpBody>> {
         request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
+    }
+
+    fn body(body: MirroredBody<Vec<u8>>, _: Option<u64>) -> HttpBody {
+        HttpBody(BodyOrigin::Mirrored(body))
     }
 
     fn host(&self) -> &dyn Host {

@@ -1,14 +1,16 @@
 //! Reads a range from one address at a time. While it is late, another address is asked for the rest, and the first
-//! that has the next byte goes on; the other one is cancelled.
+//! that has the next byte goes on; the other one is cancelled. `race` decides when to ask which address.
 
-use super::attempt::{Attempt, Progress, Stream};
+mod race;
+
+use super::attempt::{Progress, Stream};
 use super::file::{MirroredFile, push_tail};
-use super::peers::{Pace, SILENT_MS};
+use super::peers::Pace;
 use super::{Address, COMPARED_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Body, Buffer, RangeResponse, ReadBody};
 use futures::future::{FutureExt, LocalBoxFuture};
-use std::cell::Cell;
+use race::Racing;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
@@ -57,18 +59,28 @@ enum Current<A: Address> {
     Reading(usize, LocalBoxFuture<'static, Chunk<A>>),
 }
 
-/// A request to another address.
-struct Racing<A: Address> {
-    number: usize,
-    begun_ms: u64,
-    is_answered: Rc<Cell<bool>>,
-    opening: LocalBoxFuture<'static, Opened<A>>,
-}
-
 enum Event<A: Address> {
     Read(Box<Chunk<A>>),
     Opened(Racing<A>, Box<Opened<A>>),
     Tick,
+}
+
+impl<A: Address> MirroredFile<A> {
+    /// Implements [`Source::read`](crate::source::Source::read). `first` is the first address.
+    #[inline(never)] // so that the code is deferred
+    pub(crate) fn read(
+        self: &Rc<Self>,
+        first: A,
+        range: Range<u64>,
+    ) -> LocalBoxFuture<'static, Result<RangeResponse<A::Body>>> {
+        let file = Rc::clone(self);
+        async move {
+            let (answer, body) = RacingBody::begin(file, first, range).await?;
+            let length = answer.end.map(|end| end.saturating_sub(answer.start));
+            Ok(answer.map(|()| A::body(Box::new(body), length)))
+        }
+        .boxed_local()
+    }
 }
 
 impl<A: Address> RacingBody<A> {
@@ -131,6 +143,10 @@ impl<A: Address> RacingBody<A> {
         loop {
             let stream = match std::mem::replace(&mut self.current, Current::None) {
                 Current::Idle(stream) => stream,
+                Current::None if self.racing.is_empty() => {
+                    let what = "the response has failed before";
+                    return Err(Error::new(ErrorKind::Network, what).transient());
+                }
                 other => {
                     self.current = other;
                     match self.step().await? {
@@ -167,7 +183,7 @@ impl<A: Address> RacingBody<A> {
         self.progress.position.set(bytes.end);
         self.file.keep_sample(bytes.end - self.tail.len() as u64, &self.tail);
         if self.promised_end == Some(bytes.end) {
-            self.racing.clear(); // the reader may not read again
+            self.cancel_others(); // the reader may not read again
         }
         Ok(())
     }
@@ -192,7 +208,11 @@ impl<A: Address> RacingBody<A> {
                     self.ask_next(false).map(|()| None)
                 }
                 Ok(Some(stream)) => Ok(Some(self.take_over(racing, stream))),
-                Ok(None) => Ok(None),
+                Ok(None) if self.is_reading() || !self.racing.is_empty() => Ok(None),
+                Ok(None) => {
+                    self.asked.retain(|number| *number != racing.number);
+                    self.ask_next(false).map(|()| None)
+                }
                 Err(error) => self.failed(racing.number, error).map(|()| None),
             },
             Event::Tick => self.check_time().map(|()| None),
@@ -246,133 +266,6 @@ impl<A: Address> RacingBody<A> {
         if count > 0 {
             self.asked.clear();
         }
-    }
-
-    /// Goes on with the response of another request. The others are cancelled.
-    fn take_over(&mut self, winner: Racing<A>, mut stream: Stream<A::Body>) -> Stream<A::Body> {
-        let now_ms = self.now_ms();
-        let waited_ms = now_ms.saturating_sub(winner.begun_ms);
-        let mut policy = self.file.shared.policy.borrow_mut();
-        policy.works(winner.number);
-        policy.use_doubled(stream.end().saturating_sub(self.progress.position.get()));
-        if self.promised_end.is_none() {
-            policy.peers.answered(self.number, waited_ms);
-        }
-        for other in self.racing.drain(..).filter(|other| !other.is_answered.get()) {
-            policy.unanswered(other.number, now_ms, now_ms.saturating_sub(other.begun_ms));
-        }
-        drop(policy);
-        self.current = Current::None;
-        self.pace.restart();
-        (self.arrived_ms, self.waiting_since_ms) = (now_ms, now_ms);
-        self.asked.clear();
-        self.error = None;
-        stream.head = self.file.adopt(stream.number, stream.head.clone());
-        stream
-    }
-
-    /// Asks the next address after one has failed.
-    ///
-    /// # Errors
-    /// That of the first address, if there is none left.
-    fn failed(&mut self, number: usize, error: Error) -> Result<()> {
-        if self.file.is_final(number, &error) {
-            return Err(error);
-        }
-        self.file.record_failure(number, &error, self.now_ms());
-        self.progress.is_reading.set(self.is_reading());
-        if !self.asked.contains(&number) {
-            self.asked.push(number);
-        }
-        if self.error.is_none() || number == 0 {
-            self.error = Some((number, error));
-        }
-        if self.is_reading() || !self.racing.is_empty() {
-            return Ok(());
-        }
-        self.ask_next(false)
-    }
-
-    /// Asks another address if the range is late.
-    fn check_time(&mut self) -> Result<()> {
-        let now_ms = self.now_ms();
-        let newest_ms = self.racing.last().map(|racing| now_ms.saturating_sub(racing.begun_ms));
-        let (is_late, is_silent, cost) = {
-            let policy = self.file.shared.policy.borrow();
-            match (&self.current, newest_ms) {
-                // The current address may go on, but what was asked beside it has not.
-                (_, Some(waited_ms)) => {
-                    let is_late = waited_ms >= policy.peers.answer_limit_ms(self.number);
-                    (is_late, waited_ms >= SILENT_MS, COMPARED_BYTES)
-                }
-                (Current::Reading(..), None) => {
-                    let left = self.range.end.saturating_sub(self.progress.position.get());
-                    let waiting_ms = now_ms.saturating_sub(self.waiting_since_ms);
-                    let cost = COMPARED_BYTES + policy.peers.bytes_during_answer(&self.pace);
-                    (policy.peers.is_late(&self.pace, waiting_ms, left), waiting_ms >= SILENT_MS, cost)
-                }
-                _ => (false, false, 0),
-            }
-        };
-        // What has sent nothing for so long will probably send nothing twice.
-        if is_late && (is_silent || self.file.shared.policy.borrow().may_double(cost)) && self.can_ask() {
-            return self.ask_next(false);
-        }
-        Ok(())
-    }
-
-    fn is_reading(&self) -> bool {
-        matches!(self.current, Current::Reading(..))
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.first.host().now_ms()
-    }
-
-    fn next_address(&self) -> Option<usize> {
-        let current = match &self.current {
-            Current::Reading(number, _) => Some(*number),
-            _ => None,
-        };
-        let may_ask = |number| {
-            self.file.may_ask(number)
-                && !self.asked.contains(&number)
-                && current != Some(number)
-                && self.racing.iter().all(|racing| racing.number != number)
-        };
-        self.file.shared.policy.borrow().next(self.now_ms(), may_ask)
-    }
-
-    fn can_ask(&self) -> bool {
-        self.next_address().is_some()
-    }
-
-    /// Requests the rest of the range from the next address. If none may be asked at the start, it is the first one.
-    ///
-    /// # Errors
-    /// That of the first address, if there is none left.
-    fn ask_next(&mut self, is_start: bool) -> Result<()> {
-        let next = self.next_address().or(is_start.then_some(0));
-        let Some(number) = next else {
-            let none = || Error::new(ErrorKind::Internal, "no address was asked");
-            return Err(self.error.take().map_or_else(none, |(_, error)| error));
-        };
-        self.asked.push(number);
-        self.progress.is_reading.set(self.is_reading());
-        let is_answered = Rc::<Cell<bool>>::default();
-        let attempt = Attempt {
-            file: Rc::clone(&self.file),
-            first: self.first.clone(),
-            number,
-            range: self.progress.position.get()..self.range.end,
-            before: self.tail.clone(),
-            promised_end: self.promised_end,
-            progress: Rc::clone(&self.progress),
-            is_answered: Rc::clone(&is_answered),
-        };
-        let (begun_ms, opening) = (self.now_ms(), attempt.run().boxed_local());
-        self.racing.push(Racing { number, begun_ms, is_answered, opening });
-        Ok(())
     }
 }
 

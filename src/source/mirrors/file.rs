@@ -1,11 +1,9 @@
 //! What is known of the addresses of one file.
 
-use super::body::RacingBody;
-use super::{Address, COMPARED_BYTES, MirroredBody, Mirrors};
+use super::{Address, COMPARED_BYTES, Mirrors};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use crate::source::{Body, Buffer, RangeResponse};
-use futures::future::{FutureExt, LocalBoxFuture};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::ops::Range;
@@ -43,8 +41,9 @@ impl<A> MirroredFile<A> {
         MirroredFile::with_urls(shared, urls)
     }
 
-    /// Another file of the model: that at `first`, and at the URLs that follow from those of this file. A mirror without
-    /// such a URL is not asked for it.
+    /// Another file of the model: that at `first`, and at the URLs that follow from those of this file. A mirror
+    /// without such a URL is not asked for it.
+    #[inline(never)] // so that the code is deferred
     pub(crate) fn part(&self, first: String, url_of: &dyn Fn(&str) -> Result<String>) -> Rc<Self> {
         let mut urls = vec![Some(first)];
         for (number, place) in self.places.iter().enumerate().skip(1) {
@@ -128,21 +127,6 @@ impl<A> MirroredFile<A> {
 }
 
 impl<A: Address> MirroredFile<A> {
-    /// Implements [`Source::read`](crate::source::Source::read). `first` is the first address.
-    #[inline(never)] // so that the code is deferred
-    pub(crate) fn read(
-        self: &Rc<Self>,
-        first: A,
-        range: Range<u64>,
-    ) -> LocalBoxFuture<'static, Result<RangeResponse<MirroredBody<A>>>> {
-        let file = Rc::clone(self);
-        async move {
-            let (answer, body) = RacingBody::begin(file, first, range).await?;
-            Ok(answer.map(|()| Box::new(body) as MirroredBody<A>))
-        }
-        .boxed_local()
-    }
-
     pub(super) fn address(&self, first: &A, number: usize) -> Result<A> {
         let no_address = || Error::new(ErrorKind::Internal, "an address is unknown");
         let place = self.places.get(number).ok_or_else(no_address)?;

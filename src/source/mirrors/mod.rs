@@ -17,6 +17,7 @@ mod policy;
 
 pub(crate) use file::MirroredFile;
 
+use super::mirror::Mirror;
 use super::{Body, Host, RangeResponse, ReadBody};
 use crate::error::Result;
 use policy::Policy;
@@ -47,11 +48,14 @@ pub(crate) trait Address: Clone + 'static {
     /// Those of [`Source::read`](super::Source::read).
     async fn request(&self, range: Range<u64>) -> Result<RangeResponse<Self::Body>>;
 
+    /// The body of a file that is read from several addresses. Its length is given if it is known.
+    fn body(body: MirroredBody<<Self::Body as Body>::Buffer>, length: Option<u64>) -> Self::Body;
+
     fn host(&self) -> &dyn Host;
 }
 
-/// A body that is read from several addresses.
-pub(crate) type MirroredBody<A> = Box<dyn ReadBody<<<A as Address>::Body as Body>::Buffer>>;
+/// A body that is read from several addresses, into buffers of this type.
+pub(crate) type MirroredBody<B> = Box<dyn ReadBody<B>>;
 
 /// The addresses of a model, which all of its files share.
 #[derive(Debug)]
@@ -76,17 +80,4 @@ impl Mirrors {
         };
         self.urls.iter().enumerate().map(mirror).collect()
     }
-}
-
-/// An address of a model: the URL that was opened, or a mirror.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Mirror {
-    /// The URL.
-    pub url: String,
-    /// The number of bytes that it has sent, of all files of the model. Some of them may have been dropped, because
-    /// another address was faster.
-    pub byte_length: u64,
-    /// Why the address, or a file at it, is not used; `None` if it works, or was not needed.
-    pub failure: Option<String>,
 }

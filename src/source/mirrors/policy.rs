@@ -74,6 +74,15 @@ impl Policy {
         usable.min_by_key(|(_, address)| delay(address)).map(|(number, _)| number)
     }
 
+    /// Whether an address may be asked although another one still sends bytes: it has not failed lately.
+    pub(crate) fn works_at(&self, number: usize, now_ms: u64) -> bool {
+        self.addresses.get(number).is_some_and(|address| match address.state {
+            State::Usable => true,
+            State::Suspended { until_ms } => until_ms <= now_ms,
+            State::Dropped => false,
+        })
+    }
+
     /// Records bytes of an address.
     pub(crate) fn received(&mut self, number: usize, bytes: u64) {
         if let Some(address) = self.addresses.get_mut(number) {
@@ -210,6 +219,7 @@ mod tests {
         policy.unanswered(1, 0, SILENT_MS);
         assert!(policy.report(1).1.is_some_and(|failure| failure.contains("1000 ms")));
         assert_eq!(policy.next(SUSPENSION_MS, |_| true), Some(0));
+        assert_eq!([SUSPENSION_MS - 1, SUSPENSION_MS].map(|now| policy.works_at(0, now)), [false, true]);
     }
 
     #[test]

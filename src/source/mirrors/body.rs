@@ -19,7 +19,8 @@ use std::task::{Context, Poll};
 /// How often a range that is awaited is looked at.
 const TICK_MS: u64 = 50;
 
-/// If the reader does not look at a range for longer, it did something else: this time does not count as waiting.
+/// If the reader does not look at a range for longer, it did something else: only this much counts as waiting. In a tab
+/// in the background, whose timers are rare, a silent address is then noticed after some seconds.
 const MAX_GAP_MS: u64 = 4 * TICK_MS;
 
 type BufferOf<A> = <<A as Address>::Body as Body>::Buffer;
@@ -225,10 +226,9 @@ impl<A: Address> RacingBody<A> {
         let now_ms = self.now_ms();
         let gap_ms = now_ms.saturating_sub(self.polled_ms);
         self.polled_ms = now_ms;
-        if gap_ms > MAX_GAP_MS {
-            self.timer = None;
-            self.waiting_since_ms += gap_ms;
-            self.racing.iter_mut().for_each(|racing| racing.begun_ms += gap_ms);
+        if let Some(skipped_ms) = gap_ms.checked_sub(MAX_GAP_MS) {
+            self.waiting_since_ms += skipped_ms;
+            self.racing.iter_mut().for_each(|racing| racing.begun_ms += skipped_ms);
         }
     }
 

@@ -29,12 +29,14 @@ pub enum Code {
     Blake3,
     /// Lists, finds and deletes cached files, and shares files with other sites.
     CachedFiles,
+    /// Reads files that have mirrors.
+    Mirrors,
 }
 
 impl Code {
     /// All parts, in the order of their numbers.
     #[cfg(npm)]
-    pub(crate) const ALL: [Code; 11] = [
+    pub(crate) const ALL: [Code; 12] = [
         Code::Formats,
         Code::Cache,
         Code::Extras,
@@ -46,6 +48,7 @@ impl Code {
         Code::Quantization,
         Code::Blake3,
         Code::CachedFiles,
+        Code::Mirrors,
     ];
 
     /// The part that this one calls, which is loaded before it.

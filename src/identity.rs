@@ -1,5 +1,8 @@
 //! The version of a file. Sources read it from responses, and the cache stores it with the bytes.
 
+/// What separates the URL of a mirror from its ETag, which cannot contain this.
+const MIRROR_END: &str = "\n";
+
 /// Identifies the version of a file. A field that the server does not send, or that is not readable cross-origin, is
 /// `None` and is not compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +28,13 @@ impl Identity {
         is_same && now.change_since(self).is_none()
     }
 
+    /// That of a file at a mirror. Its validators say nothing about other addresses, so they are not equal to theirs.
+    #[cfg(remote)]
+    pub(crate) fn of_mirror(&self, url: &str) -> Identity {
+        let etag = self.etag.as_ref().map(|etag| [url, MIRROR_END, etag].concat());
+        Identity { length: self.length, etag, last_modified: None }
+    }
+
     /// Describes the difference from `earlier`. `None` if this may be the same version.
     pub(crate) fn change_since(&self, earlier: &Identity) -> Option<String> {
         fn differ<T: PartialEq>(now: &Option<T>, then: &Option<T>) -> bool {
@@ -34,7 +44,11 @@ impl Identity {
             let (now, then) = (self.length.unwrap_or(0), earlier.length.unwrap_or(0));
             return Some(format!("its length was {then} bytes and is {now} bytes now"));
         }
-        if differ(&self.etag, &earlier.etag) {
+        // A cache may have bytes of another address, which are then compared.
+        fn address(etag: &Option<String>) -> Option<&str> {
+            Some(etag.as_deref()?.split_once(MIRROR_END)?.0)
+        }
+        if differ(&self.etag, &earlier.etag) && address(&self.etag) == address(&earlier.etag) {
             return Some("its ETag has changed".to_owned());
         }
         if differ(&self.last_modified, &earlier.last_modified) && self.etag.is_none() {

@@ -228,6 +228,8 @@ pub use loader::{ModelMetadata, Verified};
 pub use on_progress::Progress;
 pub use quantization::ModelConfig;
 pub use retry::RetryPolicy;
+#[cfg(remote)]
+pub use source::Mirror;
 
 /// Models with blocking calls, natively.
 #[cfg(native)]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
+use crate::mirror_traps;
 use crate::trap_test::traps::Load;
 use crate::trap_test::traps::model::{FILE, range_of};
 use crate::trap_test::traps::server::{Reply, Request, Server, answer, whole};
@@ -17,7 +18,7 @@ use crate::webdriver::Browser;
 
 type BrowserTrap = (&'static str, fn(&Browser) -> Result<()>);
 
-pub const ALL: [BrowserTrap; 14] = [
+pub const ALL: [BrowserTrap; 16] = [
     ("loads_without_exposed_headers", hidden_headers),
     ("resumes_a_cut_body_without_exposed_headers", hidden_headers_and_cuts),
     ("reports_a_missing_cors_header", no_cors),
@@ -32,6 +33,8 @@ pub const ALL: [BrowserTrap; 14] = [
     ("closing_a_loader_stops_its_requests", closed),
     ("a_cross_origin_redirect_drops_the_authorization_header", redirected),
     ("reads_bodies_that_are_not_byte_streams", plain_streams),
+    ("a_mirror_replaces_an_unreachable_host_and_gets_no_credentials", mirror_traps::unreachable_host),
+    ("the_rest_of_a_silent_response_comes_from_a_mirror_with_equal_bytes", mirror_traps::silent_response),
 ];
 
 const IN_ANY_ORDER: [Load; 4] = [Load::One("fourth"), Load::One("second"), Load::One("third"), Load::One("first")];

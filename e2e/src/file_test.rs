@@ -20,7 +20,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 19] = [
     "remote",
     "blob",
     "fetch",
@@ -39,6 +39,7 @@ const MODULES: [&str; 18] = [
     "fits",
     "cached_models",
     "chunks",
+    "mirrors",
 ];
 
 /// A module whose tests delete the storage of the cache, so that it has a page of its own.

@@ -31,6 +31,7 @@ pub mod linear_layer;
 pub mod listing;
 pub mod llama_model;
 pub mod minilm;
+pub mod mirror_traps;
 pub mod nginx;
 pub mod nginx_test;
 pub mod onnx_models;

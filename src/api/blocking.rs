@@ -12,6 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::loader::{ModelMetadata, Verified};
 use crate::native::{ModelFiles, Reader, model_path};
+#[cfg(feature = "http")]
+use crate::source::Mirror;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -140,6 +142,18 @@ impl Model {
             Reading::Remote(remote) => Box::new(remote.model.warnings()),
         };
         warnings
+    }
+
+    /// Like [`Model::mirrors`](crate::Model::mirrors).
+    ///
+    /// # Errors
+    /// Those of [`Model::mirrors`](crate::Model::mirrors).
+    #[cfg(feature = "http")]
+    pub fn mirrors(&self) -> Result<Vec<Mirror>> {
+        match &self.reading {
+            Reading::Local(_) => Ok(Vec::new()),
+            Reading::Remote(remote) => block_on(remote.model.mirrors()),
+        }
     }
 
     /// Loads a tensor: one with this name, or as a [`LoadRequest`] says. Reads only its bytes.

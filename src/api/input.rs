@@ -12,7 +12,7 @@ impl AsInput for Model {
             #[cfg(feature = "http")]
             Reading::Remote(remote) => {
                 let mut read = || {
-                    let source = super::place::http_source(&remote.url, &remote.options)?;
+                    let source = super::place::model_source(&remote.url, &remote.options)?;
                     let adapters = super::place::adapters_at_urls(&remote.url, &remote.options)?;
                     let options = remote.options.loader.clone();
                     work(&crate::native::RemoteReader::open_with(source, adapters, options)?)

@@ -10,6 +10,8 @@ use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::{ModelMetadata, Verified};
 use crate::native::ModelFiles;
+#[cfg(feature = "http")]
+use crate::source::Mirror;
 use futures::future::FutureExt;
 use std::ops::Range;
 use std::path::Path;
@@ -111,6 +113,16 @@ impl Model {
     /// Warnings about the files, each with the file's name: what does not prevent reading them, but is unusual.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.index.warnings()
+    }
+
+    /// The addresses of the model: the opened URL and its mirrors, and what each has sent. Empty without
+    /// [`OpenOptions::mirror`].
+    ///
+    /// # Errors
+    /// `INTERNAL` if the thread of the model ended.
+    #[cfg(feature = "http")]
+    pub async fn mirrors(&self) -> Result<Vec<Mirror>> {
+        self.thread.mirrors().await
     }
 
     /// Loads a tensor: one with this name, or as a [`LoadRequest`] says. Reads only its bytes.

@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub(super) hub_endpoint: Option<String>,
     #[cfg_attr(not(remote), allow(dead_code, reason = "URLs are refused"))]
     pub(super) hub_token: Option<String>,
+    #[cfg_attr(not(remote), allow(dead_code, reason = "URLs are refused"))]
+    pub(super) mirrors: Vec<String>,
     pub(super) drops_query: bool,
     pub(super) part_urls: Option<MapPartUrl>,
     #[cfg(native)]
@@ -78,6 +80,21 @@ impl OpenOptions {
     #[must_use]
     pub fn hub_endpoint(self, url: impl Into<String>) -> Self {
         OpenOptions { hub_endpoint: Some(url.into()), ..self }
+    }
+
+    /// Adds a mirror: another URL of the opened file. The other files of the model are found relative to it. Can be
+    /// repeated.
+    ///
+    /// A range is requested from the first address that works: the opened URL, and then the mirrors in their order. If
+    /// it fails, or is late by 0.2 s and slower than half of its peers, the rest comes from another address; at most
+    /// 3 % of the bytes are received twice for that. A mirror must have the length of the file, and bytes that are
+    /// compared before others are used: this is a check, no proof, so give digests to a mirror that you do not trust.
+    /// Headers go only to the origin of the opened URL. [`Model::mirrors`](crate::Model::mirrors) says what each
+    /// address has sent, and why it is not used.
+    #[must_use]
+    pub fn mirror(mut self, url: impl Into<String>) -> Self {
+        self.mirrors.push(url.into());
+        self
     }
 
     /// Requests the other files of a model without the query of the opened URL. By default they have it, too, because a
@@ -216,6 +233,7 @@ impl OpenOptions {
     pub(super) fn are_for_urls(&self) -> bool {
         let has_previous = self.loader.previous.is_some();
         !self.headers.is_empty()
+            || !self.mirrors.is_empty()
             || self.same_origin_only
             || self.drops_query
             || self.part_urls.is_some()

@@ -39,7 +39,8 @@ impl Place {
             }
             Some(url) if is_url(url) => Ok(Place::Url(url.to_owned())),
             _ if options.are_for_urls() => {
-                let what = "headers, and options of origins and of the URLs of files, apply only to URLs, not to paths";
+                let what = "headers, mirrors, and options of origins and of the URLs of files, apply only to URLs, \
+                            not to paths";
                 Err(Error::new(ErrorKind::InvalidArgument, what).in_file(&location.display().to_string()))
             }
             _ => Ok(Place::Path(location.to_owned())),
@@ -53,7 +54,7 @@ impl Place {
                 Place::Path(path) => open_files(ModelFiles::Disk(path), options).await,
                 #[cfg(feature = "http")]
                 Place::Url(url) => {
-                    let source = http_source(&url, &options)?;
+                    let source = model_source(&url, &options)?;
                     let adapters = adapters_at_urls(&url, &options)?;
                     let model = SourceModel::open_with_adapters(source, adapters, options).await?;
                     Ok(Rc::new(model) as Rc<dyn Served>)
@@ -100,6 +101,13 @@ fn adapter_source(location: &Path, model: &str, options: &OpenOptions) -> Result
     let is_same = options.headers.is_empty()
         || http_source(url, &without_headers)?.origin() == http_source(model, &without_headers)?.origin();
     http_source(url, if is_same { options } else { &without_headers })
+}
+
+/// The model at a URL, and at its mirrors.
+#[cfg(feature = "http")]
+pub(super) fn model_source(url: &str, options: &OpenOptions) -> Result<HttpSource> {
+    let source = http_source(url, options)?;
+    if options.mirrors.is_empty() { Ok(source) } else { source.with_mirrors(&options.mirrors) }
 }
 
 /// The file at a URL.

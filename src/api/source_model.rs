@@ -13,6 +13,8 @@ use crate::name_index::NameIndex;
 use crate::on_progress::OnProgress;
 use crate::progress::Progress;
 use crate::similar_names::no_tensor;
+#[cfg(http_client)]
+use crate::source::Mirror;
 use crate::source::{Body, ModelSource};
 use futures::stream::{LocalBoxStream, StreamExt, TryStreamExt};
 use std::ops::Range;
@@ -131,6 +133,12 @@ impl<S: ModelSource<Body: Body<Buffer = Memory>>> SourceModel<S> {
     /// Like [`Model::warnings`](crate::Model::warnings).
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.index.warnings()
+    }
+
+    /// Like [`Model::mirrors`](crate::Model::mirrors).
+    #[cfg(http_client)]
+    pub(super) fn mirrors(&self) -> Vec<Mirror> {
+        self.loader.mirrors()
     }
 
     /// Like [`Model::load`](crate::Model::load).

@@ -7,6 +7,8 @@ use super::source_model::{ModelIndex, SourceModel};
 use super::tensor::LoadedTensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::Verified;
+#[cfg(feature = "http")]
+use crate::source::Mirror;
 use crate::source::{Body, ModelSource};
 use futures::channel::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use futures::channel::oneshot;
@@ -27,6 +29,8 @@ pub(super) trait Served {
     fn stream(&self, request: StreamRequest) -> LocalBoxStream<'static, Result<LoadedTensor>>;
     fn verify(&self) -> LocalBoxFuture<'_, Result<Verified>>;
     fn prefetch(&self, names: Vec<String>) -> LocalBoxFuture<'static, ()>;
+    #[cfg(feature = "http")]
+    fn mirrors(&self) -> Vec<Mirror>;
 }
 
 impl<S: ModelSource<Body: Body<Buffer = Vec<u8>>>> Served for SourceModel<S> {
@@ -48,6 +52,11 @@ impl<S: ModelSource<Body: Body<Buffer = Vec<u8>>>> Served for SourceModel<S> {
 
     fn prefetch(&self, names: Vec<String>) -> LocalBoxFuture<'static, ()> {
         SourceModel::prefetch(self, names).boxed_local()
+    }
+
+    #[cfg(feature = "http")]
+    fn mirrors(&self) -> Vec<Mirror> {
+        SourceModel::mirrors(self)
     }
 }
 
@@ -78,6 +87,11 @@ impl ModelThread {
 
     pub(super) async fn load(&self, request: LoadRequest) -> Result<LoadedTensor> {
         self.call(|model| async move { model.load(request).await }.boxed_local()).await
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) async fn mirrors(&self) -> Result<Vec<Mirror>> {
+        self.call(|model| async move { Ok(model.mirrors()) }.boxed_local()).await
     }
 
     pub(super) async fn verify(&self) -> Result<Verified> {

@@ -7,7 +7,9 @@ use super::tensor::LoadedTensor;
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::{Loader, ModelMetadata, Stats, Verified};
+use crate::source::Mirror;
 use crate::source::fetch::Client;
+use crate::source::mirrors::Mirrors;
 use crate::source::web::WebSource;
 #[cfg(feature = "web-workers")]
 use crate::web::{self, Report};
@@ -47,6 +49,7 @@ pub struct Model {
     model: Rc<SourceModel<WebSource>>,
     #[cfg(feature = "web-workers")]
     report: Rc<Report>,
+    mirrors: Option<Rc<Mirrors>>,
 }
 
 impl Model {
@@ -135,6 +138,12 @@ impl Model {
         self.model.stats()
     }
 
+    /// The addresses of the model: the opened URL and its mirrors, and what each has sent. Empty without
+    /// [`OpenOptions::mirror`].
+    pub fn mirrors(&self) -> Vec<Mirror> {
+        self.mirrors.as_ref().map_or_else(Vec::new, |mirrors| mirrors.report())
+    }
+
     /// Why files are not cached, or no longer, if [`OpenOptions::cache`] asks for it. The model is then loaded from the
     /// network.
     #[cfg(feature = "web-workers")]
@@ -172,7 +181,12 @@ impl OpenOptions {
             let location = JsValue::from_str(&adapter.location().to_string_lossy());
             adapters.push((WebSource::new(&location, Rc::clone(&client))?.into_root().await?, adapter));
         }
-        let source = WebSource::new(value, client)?.into_root().await?;
+        let mut source = WebSource::new(value, client)?.into_root().await?;
+        let first = value.as_string().unwrap_or_default();
+        let mirrors = (!self.mirrors.is_empty()).then(|| Mirrors::new(first, self.mirrors));
+        if let Some(mirrors) = &mirrors {
+            source = source.with_mirrors(mirrors)?;
+        }
         #[cfg(feature = "web-workers")]
         let report = Rc::<Report>::default();
         #[cfg(feature = "web-workers")]
@@ -185,6 +199,7 @@ impl OpenOptions {
             model,
             #[cfg(feature = "web-workers")]
             report,
+            mirrors,
         })
     }
 }

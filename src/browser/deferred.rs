@@ -67,6 +67,7 @@ fn error(code: Code, cause: &JsValue) -> Error {
         Code::Calls => "weightstream_calls.wasm, which has the code of conversions",
         Code::Blake3 => "weightstream_blake3.wasm, which has the code of BLAKE3 digests",
         Code::CachedFiles => "weightstream_cached.wasm, which has the code that lists and shares cached files",
+        Code::Mirrors => "weightstream_mirrors.wasm, which has the code of mirrors",
     };
     Error::new(ErrorKind::Network, [what, ", cannot be loaded: ", &reason].concat())
         .advise("Check that it is served beside weightstream_main.wasm, and try again.")

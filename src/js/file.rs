@@ -6,7 +6,7 @@ use super::cancel::{self, CloseSignal};
 use super::progress::{FILE, ProgressReporter};
 use super::promise::{Stop, deferred_promise};
 use super::reading::Reading;
-use super::{options, value};
+use super::{mirrors, options, value};
 use crate::browser::deferred;
 use crate::deferred::Code;
 use crate::error::{Error, ErrorKind};
@@ -15,6 +15,7 @@ use crate::progress::{BytesArrived, Progress};
 use crate::source::Buffer;
 use crate::source::cached::{KeyFunction, Report};
 use crate::source::js_buffer::JsBuffer;
+use crate::source::mirrors::Mirrors;
 use crate::source::web::WebSource;
 use js_sys::{Function, Promise, Uint8Array};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -35,6 +36,7 @@ pub struct JsFile {
     cache: Rc<Report>,
     /// What names the file in a cache, and its URL; `None` if it is not at a URL.
     named_by: Option<(KeyFunction, String)>,
+    mirrors: Option<Rc<Mirrors>>,
 }
 
 /// A range of a file that is being read.
@@ -107,6 +109,7 @@ impl JsFile {
             ("bytesReceived", value::from_u64(self.stats.bytes_received())),
             ("bytesFromCache", value::from_u64(self.stats.bytes_from_cache())),
             ("cacheError", self.cache.error().map_or(JsValue::UNDEFINED, JsValue::from)),
+            ("mirrors", self.mirrors.as_deref().map_or(JsValue::UNDEFINED, mirrors::report)),
         ])
     }
 
@@ -119,6 +122,9 @@ impl JsFile {
 
 /// Opens a file, as [`JsFile::open`] describes it.
 async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
+    if options::field(&options, "mirrors").is_some() {
+        deferred::load(Code::Mirrors).await.map_err(super::failure)?;
+    }
     let settings = options::read_file(&source, &options)?;
     let code_of_digests = deferred::load_expected();
     let close_signal = CloseSignal::default();
@@ -128,6 +134,9 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     let opening = async {
         code_of_digests.await?;
         let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
+        if let Some(mirrors) = &settings.mirrors {
+            source = source.with_mirrors(mirrors)?;
+        }
         named_by = source.cache_url().map(|url| (settings.key_function.clone(), url));
         if let Some(choice) = settings.cache {
             source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
@@ -144,8 +153,8 @@ async fn opened(source: JsValue, options: JsValue) -> Result<JsValue, JsValue> {
     };
     let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
     let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);
-    let file = RefCell::new(Some(file));
-    Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, named_by }.into())
+    let (file, mirrors) = (RefCell::new(Some(file)), settings.mirrors);
+    Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache, named_by, mirrors }.into())
 }
 
 #[wasm_bindgen(js_class = WasmFileReader)]

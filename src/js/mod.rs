@@ -12,6 +12,7 @@ mod file;
 mod folder_path;
 mod list;
 mod metadata;
+mod mirrors;
 mod options;
 mod progress;
 mod promise;
@@ -33,6 +34,7 @@ use crate::loader::SafeTensorsView;
 use crate::loader::{Loader, Stats};
 use crate::source::Source;
 use crate::source::cached::Report;
+use crate::source::mirrors::Mirrors;
 use crate::source::web::WebSource;
 use crate::workers::{PoolHandle, pool};
 use cancel::CloseSignal;
@@ -65,6 +67,7 @@ pub struct JsLoader {
     requests: Option<Rc<Cell<u64>>>,
     cache: Rc<Report>,
     workers: Option<Rc<PoolHandle>>,
+    mirrors: Option<Rc<Mirrors>>,
 }
 
 /// The stream of tensors that one `tensors()` call returns.
@@ -101,6 +104,7 @@ impl JsLoader {
                 cache: settings.cache,
                 key_function: settings.key_function,
                 release_lock: Cell::new(settings.release_lock),
+                mirrors: Cell::new(settings.mirrors.clone()),
                 report: Rc::clone(&cache),
                 cross_origin: settings.cross_origin,
             });
@@ -130,6 +134,7 @@ impl JsLoader {
                 requests,
                 cache,
                 workers,
+                mirrors: settings.mirrors,
             }
             .into())
         })
@@ -252,6 +257,7 @@ impl JsLoader {
             ("workersError", workers_error.map_or(JsValue::UNDEFINED, JsValue::from)),
             ("bytesDecoded", value::from_u64(stats.bytes_decoded())),
             ("wasmMemoryBytes", value::from_u64(wasm_memory_bytes())),
+            ("mirrors", self.mirrors.as_deref().map_or(JsValue::UNDEFINED, mirrors::report)),
         ])
     }
 

@@ -1,6 +1,6 @@
 //! Converts the options of calls to Rust types. `options/options.js` has checked them.
 
-use super::failure;
+use super::{failure, mirrors};
 use crate::cache::{CacheOption, UserCache};
 use crate::deferred::Code;
 use crate::digest::Digest;
@@ -16,6 +16,7 @@ use crate::source::PartUrls;
 use crate::source::cached::KeyFunction;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
+use crate::source::mirrors::Mirrors;
 use crate::workers;
 use js_sys::{Array, Reflect};
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ pub(super) struct Settings {
     pub(super) workers: usize,
     /// The object of `cache/cross_origin.js`.
     pub(super) cross_origin: Option<JsValue>,
+    /// The other addresses of the model.
+    pub(super) mirrors: Option<Rc<Mirrors>>,
 }
 
 /// Reads the options of `open`. Headers and credentials apply to the origin of `source`.
@@ -55,6 +58,7 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         release_lock: object(options, "releaseLock"),
         workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
         cross_origin: field(options, "crossOriginStorage"),
+        mirrors: mirrors_of(source, options),
     })
 }
 
@@ -69,6 +73,8 @@ pub(super) struct FileSettings {
     pub(super) on_progress: Option<js_sys::Function>,
     pub(super) cache: Option<CacheOption>,
     pub(super) key_function: KeyFunction,
+    /// The other addresses of the file.
+    pub(super) mirrors: Option<Rc<Mirrors>>,
     /// The bytes whose request opens the file, if it is open as soon as the head of the response has arrived.
     pub(super) first: Option<Range<u64>>,
     /// The object of `cache/cross_origin.js`.
@@ -90,6 +96,7 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
         on_progress: object(options, "onProgress"),
         cache: cache(options, source.is_string()),
         key_function: KeyFunction(object(options, "cacheKey")),
+        mirrors: mirrors_of(source, options),
         first: object(options, "first").and_then(|first: Array| pair(&first)),
         cross_origin: field(options, "crossOriginStorage"),
     })
@@ -209,8 +216,13 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
 /// The parts of the module that these options need.
 pub(super) fn code_of(options: &JsValue) -> impl Iterator<Item = Code> {
     let has = |name, code| field(options, name).map(|_| code);
-    let storage = has("crossOriginStorage", Code::CachedFiles);
-    [has("signature", Code::Extras), has("adapters", Code::Quantization), storage].into_iter().flatten()
+    let of_calls = [has("signature", Code::Extras), has("adapters", Code::Quantization), has("mirrors", Code::Mirrors)];
+    of_calls.into_iter().chain([has("crossOriginStorage", Code::CachedFiles)]).flatten()
+}
+
+/// The option `mirrors`.
+fn mirrors_of(source: &JsValue, options: &JsValue) -> Option<Rc<Mirrors>> {
+    object(options, "mirrors").map(|urls| mirrors::of(source, &urls))
 }
 
 /// What a signature states, which `signature/signature.js` has verified. Unless the caller states the path of the

@@ -4,6 +4,7 @@ use crate::cache::CacheOption;
 use crate::error::Result;
 use crate::source::cached::{KeyFunction, Report};
 use crate::source::fetch::Client;
+use crate::source::mirrors::Mirrors;
 use crate::source::web::WebSource;
 use js_sys::Function;
 use std::cell::Cell;
@@ -20,12 +21,17 @@ pub(super) struct Sources {
     pub(super) report: Rc<Report>,
     /// The object of `cache/cross_origin.js`.
     pub(super) cross_origin: Option<JsValue>,
+    /// Set until the source of the model is opened. Adapters have none.
+    pub(super) mirrors: Cell<Option<Rc<Mirrors>>>,
 }
 
 impl Sources {
     /// Opens the source that a value represents.
     pub(super) async fn open(&self, value: &JsValue) -> Result<WebSource> {
-        let source = WebSource::new(value, Rc::clone(&self.client))?.into_root().await?;
+        let mut source = WebSource::new(value, Rc::clone(&self.client))?.into_root().await?;
+        if let Some(mirrors) = self.mirrors.take() {
+            source = source.with_mirrors(&mirrors)?;
+        }
         let source = match &self.cache {
             Some(choice) => {
                 let (choice, key_function) = (choice.clone(), self.key_function.clone());

@@ -249,6 +249,19 @@ export interface OpenOptions {
    */
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /**
+   * Mirrors: other http(s) URLs of the opened file. The other files of the model are found relative to each of them.
+   * The opened URL is used while it works. If it fails, or a range from it is late (slower than half of its peers, and
+   * by more than 0.2 s), the rest comes from a mirror; at most 3 % of the bytes are received twice because of late
+   * ranges. `stats.mirrors` says what each address has sent, and why it is not used.
+   *
+   * A mirror must state the length of the file (`Content-Range`, exposed across origins), which must be the same, and
+   * bytes of it are compared before others are used. This is a check, no proof: use `digests` or a signature for a
+   * mirror that you do not trust. `headers`, `credentials` and tokens are sent only to the origin of the opened URL.
+   * Files are cached under the opened URL. Only for a source that is a URL (`INVALID_ARGUMENT` otherwise). Default:
+   * none.
+   */
+  mirrors?: Iterable<string | URL> | undefined;
+  /**
    * The content of the model's `config.json`. The tensors of some quantized layouts are ambiguous without it: it states
    * the number of bits of MLX, and the zero points of GPTQ. Default: if a tensor is ambiguous, the file of that name
    * beside the model is requested.
@@ -946,6 +959,18 @@ export interface LoaderStats {
   readonly bytesDecoded: number;
   /** The current size of the WebAssembly memory. It never shrinks, so this is also its peak. */
   readonly wasmMemoryBytes: number;
+  /** The opened URL and its `mirrors`, in their order. `undefined` without this option. */
+  readonly mirrors: readonly MirrorStats[] | undefined;
+}
+
+/** An address of a model or a file: the opened URL, or one of its `mirrors`. */
+export interface MirrorStats {
+  /** The URL. */
+  readonly url: string;
+  /** The number of bytes that it has sent, of all files, including those that were not used. */
+  readonly byteLength: number;
+  /** Why the address, or a file at it, is not used. `undefined` if it works, or was not needed. */
+  readonly failure: string | undefined;
 }
 
 /** What the option `crossOriginStorage` did for a model or a file. */
@@ -1072,7 +1097,7 @@ export interface OpenFileOptions extends
   Pick<
     OpenOptions,
     | "signal" | "fetch" | "headers" | "credentials" | "onProgress" | "cache" | "cacheKey" | "crossOriginStorage"
-    | "retry" | "hub"
+    | "retry" | "hub" | "mirrors"
   > {
   /**
    * The digest that the file must have. It is checked by every call that reads the whole file, before the last bytes
@@ -1115,7 +1140,8 @@ export interface ReadOptions {
 /** Counters over the lifetime of a file. See {@link LoaderStats}. */
 export type FileStats = Pick<
   LoaderStats,
-  "requests" | "bytesReceived" | "bytesFromCache" | "cacheError" | "cachePersisted" | "crossOriginStorage"
+  | "requests" | "bytesReceived" | "bytesFromCache" | "cacheError" | "cachePersisted" | "crossOriginStorage"
+  | "mirrors"
 >;
 
 /**

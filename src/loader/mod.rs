@@ -71,6 +71,8 @@ use crate::index::Part;
 use crate::index::{Algorithm, Digest};
 use crate::model::assembly::{Assembly, Opened};
 use crate::pipeline::Pool;
+#[cfg(http_client)]
+use crate::source::Mirror;
 use crate::source::{BufferOf, ModelSource};
 use digests::check_whole;
 use futures::channel::oneshot;
@@ -230,6 +232,13 @@ impl<S: ModelSource> Loader<S> {
     #[cfg(npm)]
     pub(crate) fn sources(&self) -> impl Iterator<Item = &S> {
         self.shards.iter().map(|shard| &shard.file.source)
+    }
+
+    /// The addresses of the model, if it was opened with mirrors, and what each has sent.
+    #[cfg(http_client)]
+    pub fn mirrors(&self) -> Vec<Mirror> {
+        let all = self.shards.iter().map(|shard| shard.file.source.mirrors());
+        all.into_iter().find(|mirrors| !mirrors.is_empty()).unwrap_or_default()
     }
 
     /// The number of files that hold tensors.

@@ -1,11 +1,13 @@
 //! A URL, read by `fetch` with Range requests.
 
 mod hub;
+mod mirrored;
 mod on_hub;
 mod scheme;
 
 use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
+use super::mirrors::MirroredFile;
 use super::part_urls::{self, PartUrls};
 use super::stream::{StreamBody, body_used_error, network_error};
 use super::{RangeResponse, answer};
@@ -17,6 +19,7 @@ use crate::cache::key::partition;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
+use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::{Date, Function, Promise, Reflect};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -66,6 +69,8 @@ pub(crate) struct FetchSource {
     /// Number of Range requests that failed without a response; `None` after the first response.
     failures: Rc<Cell<Option<u32>>>,
     history: Rc<History>,
+    /// The other addresses of the file, if there are any.
+    mirrored: Option<Rc<MirroredFile<FetchSource>>>,
 }
 
 impl FetchSource {
@@ -78,6 +83,7 @@ impl FetchSource {
             hub_file: None,
             failures: no_failures(),
             history: Rc::default(),
+            mirrored: None,
         }
     }
 
@@ -101,8 +107,21 @@ impl FetchSource {
     ///
     /// # Errors
     /// Those of [`Source::read`](super::Source::read).
-    pub(crate) async fn read(&self, range: Range<u64>) -> Result<RangeResponse<StreamBody>> {
-        request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
+    pub(crate) fn read(&self, range: Range<u64>) -> LocalBoxFuture<'_, Result<RangeResponse<StreamBody>>> {
+        match &self.mirrored {
+            Some(mirrored) => mirrored.read(self.alone(), range),
+            None => self.read_alone(range),
+        }
+    }
+
+    /// Like [`FetchSource::read`], but from this URL only.
+    ///
+    /// # Errors
+    /// Those of [`Source::read`](super::Source::read).
+    #[inline(never)] // its callers would have its code otherwise
+    pub(crate) fn read_alone(&self, range: Range<u64>) -> LocalBoxFuture<'_, Result<RangeResponse<StreamBody>>> {
+        let request = async |range: &Range<u64>| self.read_once(range).await;
+        async move { request_with_known_version(&self.history, range, request).await }.boxed_local()
     }
 
     /// Requests a range of the file, or the whole file if its ranges cannot be used.
@@ -125,23 +144,43 @@ impl FetchSource {
         Ok(checked.map(|()| body))
     }
 
+    /// Implements [`CacheHints::reject`](super::CacheHints::reject).
+    pub(crate) fn reject(&self) {
+        if let Some(mirrored) = &self.mirrored {
+            mirrored.reject();
+        }
+    }
+
+    /// Whether the file has other addresses.
+    #[cfg(feature = "web-workers")]
+    pub(crate) fn has_mirrors(&self) -> bool {
+        self.mirrored.is_some()
+    }
+
     /// Implements [`Source::part`](super::Source::part).
     ///
     /// # Errors
     /// Those of [`PartUrls::url_of`].
     pub(crate) fn part(&self, path: &str) -> Result<Self> {
-        let join = |part: &str| Url::new_with_base(part, &self.url).ok().map(|url| url.href());
-        let url = self.client.part_urls.url_of(&self.url, path, join)?;
+        let url = self.part_url(&self.url, path)?;
         let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
-        Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), ..self.clone() })
+        let url_at = |address: &str| self.part_url(address, path);
+        let mirrored = self.mirrored.as_ref().map(|mirrored| mirrored.part(url.clone(), &url_at));
+        Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), mirrored, ..self.clone() })
+    }
+
+    /// The URL of another file of the model, from an address of this one.
+    fn part_url(&self, address: &str, path: &str) -> Result<String> {
+        let join = |part: &str| Url::new_with_base(part, address).ok().map(|url| url.href());
+        self.client.part_urls.url_of(address, path, join)
     }
 
     /// Implements [`Source::part_at_url`](super::Source::part_at_url). The request carries neither headers nor
     /// credentials, not even to the caller's origin: the author of a manifest must not be able to send authenticated
     /// requests.
     pub(crate) fn part_at_url(&self, url: &str) -> Self {
-        let (client, failures, history) = (Rc::clone(&self.client), no_failures(), Rc::default());
-        FetchSource { url: url.to_owned(), client, is_from_manifest: true, hub_file: None, failures, history }
+        let source = FetchSource::new(url.to_owned(), Rc::clone(&self.client));
+        FetchSource { is_from_manifest: true, ..source }
     }
 
     /// A hash of the headers and credentials of requests for this file, if any: see

@@ -2,9 +2,12 @@
 
 pub(crate) mod client;
 mod hub;
+mod mirrored;
 
 use super::exchange::exchange;
-use super::history::{History, request_with_known_version};
+use super::history::History;
+use super::mirror::Mirror;
+use super::mirrors::{Address as _, MirroredBody, MirroredFile, Mirrors};
 use super::part_urls::{self, PartUrls};
 use super::{Body, Buffer, CacheHints, Host, ModelSource, RangeResponse, Source, answer};
 use crate::digest::Digest;
@@ -12,7 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::TokioHost;
 use crate::hub::{Address, Hub, HubFile, is_on_hub};
 use bytes::Bytes;
-use client::{MAX_REDIRECTS, checked_headers, client, network_error, parse_url, redirect_target, text, without_query};
+use client::{
+    MAX_REDIRECTS, checked_headers, client, network_error, parse_own_url, parse_url, redirect_target, text,
+    without_query,
+};
 use hub::Header;
 use reqwest::header::{self, HeaderMap, HeaderName};
 use reqwest::{Client, Response, Url};
@@ -36,6 +42,8 @@ pub struct HttpSource {
     /// Whether requests to other origins than that of the caller's URL are rejected.
     same_origin_only: bool,
     part_urls: PartUrls,
+    /// The other addresses of the file, if there are any.
+    mirrored: Option<Rc<MirroredFile<HttpSource>>>,
 }
 
 /// Settings that all files of a model share.
@@ -70,22 +78,39 @@ impl HttpSource {
     pub fn with_hub(url: &str, headers: &[(String, String)], hub: Hub) -> Result<Self> {
         let (address, is_on_hub) = (Address::parse(url, &hub.endpoint)?, is_on_hub(url, &hub.endpoint));
         let url = match &address {
-            Some(address) => parse_url(&address.unpinned())?,
-            None => parse_url(url)?,
+            Some(address) => parse_own_url(&address.unpinned())?,
+            None => parse_own_url(url)?,
         };
-        if !url.username().is_empty() || url.password().is_some() {
-            // Error messages contain the URL, so it must not contain secrets. Browsers reject such URLs, too.
-            let error = Error::new(ErrorKind::InvalidArgument, "the URL contains a user name or a password");
-            return Err(error.advise("Remove it from the URL and send it as a header."));
-        }
         let mut headers = checked_headers(headers)?;
         if let (Some(token), true, false) = (&hub.token, is_on_hub, headers.contains_key(header::AUTHORIZATION)) {
             headers.extend(checked_headers(&[("authorization".to_owned(), format!("Bearer {token}"))])?);
         }
         let shared = Shared { client: client()?, url: url.clone(), headers, address, host: TokioHost::default() };
         let (shared, history, part_urls) = (Rc::new(shared), Rc::default(), PartUrls::default());
-        let (is_from_manifest, hub_file, same_origin_only) = (false, None, false);
-        Ok(HttpSource { url, shared, is_from_manifest, history, hub_file, same_origin_only, part_urls })
+        let (is_from_manifest, hub_file, same_origin_only, mirrored) = (false, None, false, None);
+        Ok(HttpSource { url, shared, is_from_manifest, history, hub_file, same_origin_only, part_urls, mirrored })
+    }
+
+    /// Adds mirrors: other URLs of the same file. The other files of the model are found relative to each of them. A
+    /// range is requested from the first address that works, and from another one if it fails or is late. A mirror
+    /// must have the length of the file, and bytes that are compared before others are used. Headers are sent only to
+    /// the origin of the first address. Replaces mirrors that were added before.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if a mirror is not an http(s) URL, or contains a user name or password.
+    pub fn with_mirrors<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Self> {
+        let checked = |(number, url): (usize, U)| {
+            let what = |error: &Error| format!("mirror {}: {}", number + 1, error.what);
+            parse_own_url(url.as_ref()).map_err(|error| Error { what: what(&error), ..error })
+        };
+        let urls = urls.into_iter().enumerate().map(checked).collect::<Result<Vec<_>>>()?;
+        let mirrors = Mirrors::new(self.url.to_string(), urls.into_iter().map(String::from));
+        Ok(HttpSource { mirrored: Some(MirroredFile::new(mirrors)), ..self })
+    }
+
+    /// The addresses of the model: the URL that was opened, and the mirrors. None without mirrors.
+    pub fn mirrors(&self) -> Vec<Mirror> {
+        self.mirrored.as_ref().map_or_else(Vec::new, |file| file.shared().report())
     }
 
     /// Sets which URLs the other files of the model have. By default, they keep the query of the opened URL.
@@ -112,7 +137,7 @@ impl HttpSource {
     /// Requests a range of the file, or the whole file if its ranges cannot be used.
     async fn read_once(&self, range: &Range<u64>) -> Result<RangeResponse<HttpBody>> {
         let (checked, head, response) = exchange(&self.history, range, async |range| {
-            let response = self.request(range).await?;
+            let response = self.request_range(range).await?;
             Ok((head_of(&response), response))
         })
         .await?;
@@ -123,12 +148,12 @@ impl HttpSource {
             return Err(error.advise("Disable compression for this file on the server."));
         }
         let left = checked.end.map(|end| end - checked.start);
-        Ok(checked.map(|()| HttpBody { response, left, chunk: Bytes::new() }))
+        Ok(checked.map(|()| HttpBody(BodyOrigin::Response(ResponseBody { response, left, chunk: Bytes::new() }))))
     }
 
     /// Requests a range of the file, or the whole file. Every request follows the redirects again, because signed URLs
     /// expire; only a hub says when.
-    async fn request(&self, range: Option<&Range<u64>>) -> Result<Response> {
+    async fn request_range(&self, range: Option<&Range<u64>>) -> Result<Response> {
         let header = range.map(|range| (header::RANGE, answer::range_header(range)));
         match self.hub_file.as_deref() {
             Some(file) => self.request_on_hub(file, header).await,
@@ -185,7 +210,13 @@ impl HttpSource {
     }
 }
 
-impl CacheHints for HttpSource {}
+impl CacheHints for HttpSource {
+    fn reject(&self) {
+        if let Some(mirrored) = &self.mirrored {
+            mirrored.reject();
+        }
+    }
+}
 
 impl Source for HttpSource {
     type Body = HttpBody;
@@ -195,7 +226,10 @@ impl Source for HttpSource {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<RangeResponse<HttpBody>> {
-        request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
+        match &self.mirrored {
+            Some(mirrored) => mirrored.read(self.alone(), range).await,
+            None => self.request(range).await,
+        }
     }
 
     fn host(&self) -> &dyn Host {
@@ -209,17 +243,19 @@ impl ModelSource for HttpSource {
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        let url = self.part_urls.url_of(self.url.as_str(), path, |part| self.url.join(part).ok())?;
-        let url = parse_url(url.as_str()).map_err(|error| error.in_file(url.as_str()))?;
+        let url = self.part_url(&self.url, path)?;
         self.check_origin(&url)?;
         let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
-        Ok(HttpSource { url, hub_file, history: Rc::default(), ..self.clone() })
+        let url_at = |address: &str| self.part_url(&parse_url(address)?, path).map(String::from);
+        let mirrored = self.mirrored.as_ref().map(|mirrored| mirrored.part(url.to_string(), &url_at));
+        Ok(HttpSource { url, hub_file, mirrored, history: Rc::default(), ..self.clone() })
     }
 
     fn part_at_url(&self, url: &str, _: &str) -> Result<Self> {
         let url = parse_url(url)?;
         self.check_origin(&url)?; // reports the error when the model is opened
-        Ok(HttpSource { url, is_from_manifest: true, hub_file: None, history: Rc::default(), ..self.clone() })
+        let (hub_file, mirrored, history) = (None, None, Rc::default());
+        Ok(HttpSource { url, is_from_manifest: true, hub_file, mirrored, history, ..self.clone() })
     }
 
     async fn located(self) -> Result<Self> {
@@ -234,14 +270,27 @@ impl ModelSource for HttpSource {
         }
     }
 
+    fn mirrors(&self) -> Vec<Mirror> {
+        HttpSource::mirrors(self)
+    }
+
     fn stated_digest(&self) -> Option<Digest> {
         self.hub_file.as_ref()?.repository.digest_of(self.url.as_str())
     }
 }
 
-/// The body of an HTTP response.
+/// The body of a file: that of one HTTP response, or those of several addresses.
 #[derive(Debug)]
-pub struct HttpBody {
+pub struct HttpBody(BodyOrigin);
+
+#[derive(Debug)]
+enum BodyOrigin {
+    Response(ResponseBody),
+    Mirrored(MirroredBody<Vec<u8>>),
+}
+
+#[derive(Debug)]
+struct ResponseBody {
     response: Response,
     /// Number of remaining bytes, if known.
     left: Option<u64>,
@@ -252,6 +301,15 @@ pub struct HttpBody {
 impl Body for HttpBody {
     type Buffer = Vec<u8>;
 
+    async fn read(&mut self, into: &mut Vec<u8>, at: Range<u64>) -> Result<u64> {
+        match &mut self.0 {
+            BodyOrigin::Response(body) => body.read(into, at).await,
+            BodyOrigin::Mirrored(body) => body.read(into, at).await,
+        }
+    }
+}
+
+impl ResponseBody {
     async fn read(&mut self, into: &mut Vec<u8>, at: Range<u64>) -> Result<u64> {
         if !self.receive().await? {
             return Ok(0);
@@ -268,9 +326,7 @@ impl Body for HttpBody {
         into.write(at.start, &taken)?;
         Ok(taken.len() as u64)
     }
-}
 
-impl HttpBody {
     /// Waits for the next bytes. Returns `false` at the end.
     async fn receive(&mut self) -> Result<bool> {
         while self.chunk.is_empty() {

@@ -35,6 +35,10 @@ mod late_cache;
 #[doc(hidden)]
 pub mod memory;
 #[cfg(remote)]
+mod mirror;
+#[cfg(remote)]
+pub(crate) mod mirrors;
+#[cfg(remote)]
 pub(crate) mod part_urls;
 #[cfg(web)]
 mod stream;
@@ -48,9 +52,13 @@ pub use crate::host::Host;
 use crate::host::NoWaiting;
 pub use crate::identity::Identity;
 use crate::index::{CopiedRange, Digest};
+use futures::future::LocalBoxFuture;
+#[cfg(remote)]
+pub use mirror::Mirror;
 #[cfg(remote)]
 #[doc(hidden)]
 pub use part_urls::{MapPartUrl, PartUrls};
+use std::fmt;
 use std::ops::Range;
 
 /// The buffers that the bodies of a source are read into.
@@ -126,6 +134,13 @@ pub trait ModelSource: Source {
     /// their paths relative to the folder of this file.
     #[doc(hidden)]
     fn files_beside(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The addresses of the model, if there are several, and what each has sent.
+    #[doc(hidden)]
+    #[cfg(http_client)]
+    fn mirrors(&self) -> Vec<Mirror> {
         Vec::new()
     }
 
@@ -253,6 +268,17 @@ impl<B> RangeResponse<B> {
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> RangeResponse<C> {
         let RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body } = self;
         RangeResponse { start, end, file_length, is_whole_file, is_page, is_cached, identity, body: change(body) }
+    }
+}
+
+/// Reads like [`Body::read`], for bodies of several types.
+pub(crate) trait ReadBody<B> {
+    fn read<'a>(&'a mut self, into: &'a mut B, at: Range<u64>) -> LocalBoxFuture<'a, Result<u64>>;
+}
+
+impl<B> fmt::Debug for dyn ReadBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadBody")
     }
 }
 

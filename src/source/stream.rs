@@ -4,6 +4,7 @@
 //! WebKit's fetch streams, and those of many custom `fetch` functions, are not byte streams. Their chunks are copied.
 
 use super::js_buffer::JsBuffer;
+use super::mirrors::MirroredBody;
 use super::{Body, Buffer, answer};
 use crate::browser::timer;
 use crate::browser::type_tag::view;
@@ -64,6 +65,8 @@ enum Reader {
         reader: ReadableStreamDefaultReader,
         chunk: Option<JsBuffer>,
     },
+    /// The bodies of several addresses.
+    Mirrored(MirroredBody<JsBuffer>),
     /// A response without a body.
     Empty,
 }
@@ -80,6 +83,11 @@ impl StreamBody {
             None => Reader::Empty,
         };
         Ok(StreamBody { reader, controller, left: length, must_end: false })
+    }
+
+    /// A body that is read from several addresses.
+    pub(super) fn mirrored(body: MirroredBody<JsBuffer>, length: Option<u64>) -> Self {
+        StreamBody { reader: Reader::Mirrored(body), controller: None, left: length, must_end: false }
     }
 
     /// Whether more bytes than requested follow.
@@ -99,6 +107,7 @@ impl StreamBody {
     async fn read_some(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         let count = match &mut self.reader {
             Reader::Empty => 0,
+            Reader::Mirrored(body) => body.read(into, at).await?,
             Reader::Default { reader, chunk } => read_chunk(reader, chunk, into, &at).await?,
             Reader::Byob { reader, scratch } if into.is_borrowed => {
                 let mut buffer = match scratch.take() {
@@ -145,7 +154,7 @@ impl Drop for StreamBody {
             (Some(controller), _) => controller.abort(),
             (None, Reader::Byob { reader, .. }) => cancel(reader),
             (None, Reader::Default { reader, .. }) => cancel(reader),
-            (None, Reader::Empty) => {}
+            (None, Reader::Mirrored(_) | Reader::Empty) => {}
         }
     }
 }

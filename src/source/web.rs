@@ -11,6 +11,7 @@ use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
 #[cfg(feature = "js")]
 use super::late_cache::{LateBody, LateCache, LateSource};
+use super::mirrors::Mirrors;
 use super::stream::StreamBody;
 use super::{Body, CacheHints, Host, ModelSource, RangeResponse, Source};
 use crate::browser::host::BrowserHost;
@@ -200,6 +201,18 @@ impl WebSource {
     #[cfg(feature = "js")]
     pub(super) fn cached(&self) -> Option<&CachedSource> {
         self.0.cached()
+    }
+
+    /// Adds mirrors to the source.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if it is not a URL.
+    #[inline(never)] // so that the code is deferred
+    pub(crate) fn with_mirrors(self, mirrors: &Rc<Mirrors>) -> Result<Self> {
+        match self.0 {
+            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.with_mirrors(mirrors)))),
+            _ => Err(Error::new(ErrorKind::InvalidArgument, "`mirrors` are only for a source that is a URL")),
+        }
     }
 
     /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
@@ -400,7 +413,13 @@ impl Origin {
 }
 
 #[cfg(not(feature = "web-workers"))]
-impl CacheHints for WebSource {}
+impl CacheHints for WebSource {
+    fn reject(&self) {
+        if let Some(source) = self.0.fetched() {
+            source.reject();
+        }
+    }
+}
 
 /// Until a cache is open, it has nothing, so that only what it must store later matters to it.
 #[cfg(feature = "web-workers")]
@@ -478,6 +497,9 @@ impl CacheHints for WebSource {
     }
 
     fn reject(&self) {
+        if let Some(source) = self.0.fetched() {
+            source.reject();
+        }
         match (self.0.cached(), &self.0) {
             (Some(source), _) => source.reject(),
             #[cfg(feature = "js")]

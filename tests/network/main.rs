@@ -13,6 +13,7 @@ mod credentials;
 mod early_parts;
 mod headers;
 mod hub;
+mod mirrors;
 mod model;
 mod pinned_digests;
 mod prefetching;

@@ -85,6 +85,7 @@ export function everyOption(controller: AbortController): OpenOptions {
     onProgress: showProgress,
     verify: true,
     concurrency: 2,
+    mirrors: ["https://mirror.example.org/m.gguf", new URL("https://b.example.org/m.gguf")],
     coalesceGap: 64 * 1024,
     cache: "none",
     maxMemory: 64 * 1024 * 1024,
@@ -188,6 +189,7 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
   console.log(
     verified, stats.requests, stats.bytesReceived, stats.bytesFromCache, stats.cacheError, stats.workersError,
     stats.bytesDecoded, stats.wasmMemoryBytes,
+    stats.mirrors?.map(({ url, byteLength, failure }) => `${url}: ${byteLength} ${failure ?? ""}`),
   );
   loader.close();
 }

@@ -257,6 +257,13 @@ impl Server {
         format!("{}{path}", self.origin)
     }
 
+    /// Closes the port.
+    pub(crate) fn close(&self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        TcpStream::connect(self.origin.trim_start_matches("http://")).ok(); // wakes the acceptor
+        thread::sleep(CUT_PAUSE); // until it has ended
+    }
+
     /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().unwrap().clone()

@@ -3,7 +3,7 @@
 use weightstream::format::{Format, formats};
 
 /// The parts besides the main one, which has number 0. Each has the code below these paths, and what only that calls.
-pub const PARTS: [Part; 11] = [
+pub const PARTS: [Part; 12] = [
     Part {
         file: "weightstream_deferred.wasm",
         paths: &[
@@ -156,6 +156,18 @@ pub const PARTS: [Part; 11] = [
             "weightstream::source::cross_origin::",
         ],
         base: Some(CACHE),
+    },
+    Part {
+        file: "weightstream_mirrors.wasm",
+        paths: &[
+            "weightstream::js::mirrors::",
+            "weightstream::source::fetch::FetchSource::alone",
+            "weightstream::source::fetch::FetchSource::with_mirrors",
+            "weightstream::source::fetch::mirrored::",
+            "weightstream::source::mirrors::",
+            "weightstream::source::web::WebSource::with_mirrors",
+        ],
+        base: None,
     },
 ];
 

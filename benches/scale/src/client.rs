@@ -40,10 +40,15 @@ pub(crate) struct Visit {
 }
 
 impl Client {
-    /// Opens the model at the address of the client's line. Every tensor is pinned by its SHA-256.
-    pub(crate) async fn open(model: Rc<Model>, address: SocketAddr, seed: u64) -> Result<Client> {
+    /// Opens the model at the addresses of the client's lines, of which the first is that of the model, and the others
+    /// those of mirrors. Every tensor is pinned by its SHA-256.
+    pub(crate) async fn open(model: Rc<Model>, addresses: &[SocketAddr], seed: u64) -> Result<Client> {
         let start = Instant::now();
-        let source = HttpSource::new(&format!("http://{address}/{}", model::ENTRY), &[])?;
+        let mut urls = addresses.iter().map(|address| format!("http://{address}/{}", model::ENTRY));
+        let mut source = HttpSource::new(&urls.next().context("a client has no address")?, &[])?;
+        if addresses.len() > 1 {
+            source = source.with_mirrors(urls)?;
+        }
         let pinned = model.shards.iter().flatten();
         let pinned: HashMap<_, _> = pinned.map(|tensor| (tensor.name.clone(), Digest::Sha256(tensor.sha256))).collect();
         let options = Options::default().with_digests(Digests::default().with_tensors(pinned));

@@ -37,7 +37,7 @@ pub(crate) async fn serve(client: TcpStream, number: usize, line: &Queue, shared
                 client.write_all(retry_after.response().as_bytes()).await?;
                 shared.update(at, |request| (request.status, request.is_whole) = (Some(503), true));
             }
-            Fate::Pass | Fate::Cut(_) => forward(&request, &mut client, at, fate, line, shared).await?,
+            Fate::Pass | Fate::Slow | Fate::Cut(_) => forward(&request, &mut client, at, fate, line, shared).await?,
         }
     }
 }
@@ -61,6 +61,7 @@ async fn forward(
         Fate::Cut(part) => (head.content_length as f64 * part) as u64,
         _ => head.content_length,
     };
+    let slow = (fate == Fate::Slow).then(|| line.slower());
     let (mut sent, mut packet) = (0, vec![0; PACKET_BYTES]);
     while sent < end {
         let capacity = packet.len().min(usize::try_from(end - sent).unwrap_or(usize::MAX));
@@ -70,6 +71,9 @@ async fn forward(
             return Err(ErrorKind::ConnectionAborted.into());
         }
         line.send(length).await;
+        if let Some(slow) = &slow {
+            slow.send(length).await;
+        }
         client.write_all(packet.get(..length).unwrap_or_default()).await?;
         sent += length as u64;
         shared.update(at, |request| request.bytes = sent);

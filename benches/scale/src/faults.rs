@@ -9,12 +9,16 @@ pub(crate) struct Faults {
     pub(crate) cut_percent: u32,
     /// The response is 503, every second time with `Retry-After: 1`.
     pub(crate) busy_percent: u32,
+    /// The response arrives at a tenth of the speed of the line.
+    pub(crate) slow_percent: u32,
 }
 
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fate {
     Pass,
+    /// The response arrives at a tenth of the speed of the line.
+    Slow,
     /// The connection breaks after this part of the body, between 0 and 1.
     Cut(f64),
     /// The response is 503.
@@ -52,6 +56,7 @@ impl Faults {
             number if number < self.busy_percent && is_even => Fate::Busy(RetryAfter::Seconds(1)),
             number if number < self.busy_percent => Fate::Busy(RetryAfter::None),
             number if number < self.busy_percent + self.cut_percent => Fate::Cut(random.f64()),
+            number if number >= 100 - self.slow_percent => Fate::Slow,
             _ => Fate::Pass,
         }
     }

@@ -34,6 +34,11 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// A line with a tenth of the bandwidth.
+    pub(crate) fn slower(&self) -> Queue {
+        Line { bits_per_second: self.line.bits_per_second / 10.0, ..self.line }.into_queue()
+    }
+
     /// Waits as long as a request travels.
     pub(crate) async fn delay(&self) {
         sleep(self.line.latency).await;

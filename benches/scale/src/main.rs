@@ -7,6 +7,7 @@ mod client;
 mod connection;
 mod faults;
 mod line;
+mod mirrors;
 mod model;
 mod network;
 mod outage;
@@ -69,6 +70,7 @@ struct Arguments {
 enum Part {
     Visits,
     Outages,
+    Mirrors,
 }
 
 fn main() -> ExitCode {
@@ -82,14 +84,19 @@ fn run(arguments: &Arguments) -> Result<()> {
     let model = Rc::new(Model::write(arguments.shards.into(), usize::from(arguments.shard_mib) << 20)?);
     println!("model: {} shards, {:.1} MB", model.shards.len(), model.bytes as f64 / 1e6);
     let (clients, seed) = (arguments.clients.into(), arguments.seed);
-    if arguments.only != Some(Part::Outages) {
+    if arguments.only.is_none_or(|part| part == Part::Visits) {
         let arrivals = Duration::from_secs(arguments.arrivals.into());
         let plan = visits::Plan { clients, arrivals, shards: arguments.load.into(), seed };
         for &cache in &arguments.cache {
             report::print_visits(cache, &visits::run(&model, cache, plan)?, model.bytes);
         }
     }
-    if arguments.only != Some(Part::Visits) {
+    if arguments.only.is_none_or(|part| part == Part::Mirrors) {
+        for case in mirrors::CASES {
+            mirrors::print(case, &mirrors::run(&model, case, clients, seed)?);
+        }
+    }
+    if arguments.only.is_none_or(|part| part == Part::Outages) {
         let length = Duration::from_secs(arguments.outage.into());
         let plan = outage::Plan { clients, before: Duration::from_secs(10), length, seed };
         for outage in Outage::ALL {

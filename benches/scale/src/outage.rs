@@ -58,7 +58,7 @@ pub(crate) fn run(model: &Rc<Model>, cache: Cache, outage: Outage, plan: Plan) -
         let (seed, model, has_ended) = (random.u64(..), Rc::clone(model), Rc::clone(&has_ended));
         async move {
             sleep(arrival).await;
-            let mut client = Client::open(model, address, seed).await?;
+            let mut client = Client::open(model, &[address], seed).await?;
             while !has_ended.get() {
                 client.load_one().await?;
             }

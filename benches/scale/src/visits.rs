@@ -16,7 +16,7 @@ use crate::network::{CLIENT_LINES, Network};
 use crate::proxy::Request;
 use crate::servers::{Cache, Sent};
 
-const FAULTS: Faults = Faults { cut_percent: 3, busy_percent: 2 };
+const FAULTS: Faults = Faults { cut_percent: 3, busy_percent: 2, slow_percent: 0 };
 
 /// How many clients there are, and what they do.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub(crate) fn run(model: &Rc<Model>, cache: Cache, plan: Plan) -> Result<Outcome
         let (arrival, seed, model) = (plan.arrivals.mul_f64(random.f64()), random.u64(..), Rc::clone(model));
         async move {
             tokio::time::sleep(arrival).await;
-            Client::open(model, address, seed).await?.visit(plan.shards).await
+            Client::open(model, &[address], seed).await?.visit(plan.shards).await
         }
     });
     let runtime = Builder::new_current_thread().enable_all().build()?;

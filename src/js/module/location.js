@@ -152,6 +152,7 @@ export function deferredSources() {
     String(unmoved("weightstream_quantization.wasm") ?? new URL("weightstream_quantization.wasm", import.meta.url)),
     String(unmoved("weightstream_blake3.wasm") ?? new URL("weightstream_blake3.wasm", import.meta.url)),
     String(unmoved("weightstream_cached.wasm") ?? new URL("weightstream_cached.wasm", import.meta.url)),
+    String(unmoved("weightstream_mirrors.wasm") ?? new URL("weightstream_mirrors.wasm", import.meta.url)),
   ];
 }
 

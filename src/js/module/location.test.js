@@ -8,7 +8,7 @@ test("without parts of an entry point, the module and its parts are files beside
   assert.equal(String(location.moduleSource()), new URL("weightstream_main.wasm", import.meta.url).href);
   const names = location.deferredSources().map((url) => url.split("/").pop());
   const first = ["deferred", "cache", "extras", "manifests", "workers", "calls"]; // in the order of their numbers
-  const parts = [...first, "databases", "containers", "quantization", "blake3", "cached"];
+  const parts = [...first, "databases", "containers", "quantization", "blake3", "cached", "mirrors"];
   assert.deepEqual(names, parts.map((part) => `weightstream_${part}.wasm`));
 });
 

@@ -242,12 +242,14 @@ const RETRY = options({
   maxDelay: integer(0),
   stallTimeout: integer(0),
 });
+/** @type {Check<string>} */
+const httpUrl = (value, name) => {
+  const url = urlOf(value, name);
+  if (!/^https?:/.test(url)) throw invalidValue(name, value, "an http(s) URL");
+  return url;
+};
 const HUB_OPTIONS = options({
-  endpoint: (value, name) => {
-    const url = urlOf(value, name);
-    if (!/^https?:/.test(url)) throw invalidValue(name, value, "an http(s) URL");
-    return url;
-  },
+  endpoint: httpUrl,
   token: check((value) => typeof value === "string" && /^[!-~]+$/.test(value), "a token of printable characters"),
 });
 /** @type {Check<{ endpoint?: string, token?: string }>} Without an endpoint, no URL is that of a hub. */
@@ -283,6 +285,11 @@ const adapters = (value, name) => {
     return { source, ...others };
   });
 };
+/** @type {Check<string[]>} */
+const mirrors = (value, name) => {
+  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
+  return iterated(value, name).map((given, at) => httpUrl(given, `${name}[${at}]`));
+};
 const INIT = options({
   module: (value) => value,
   worker: callable,
@@ -310,6 +317,7 @@ const OPEN = options({
   retry: RETRY,
   hub,
   signature,
+  mirrors,
 }, "open");
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
 /** @type {Check<import("../weightstream.js").Digest>} */
@@ -355,7 +363,7 @@ const FILE = {
   signature,
   type: check((value) => typeof value === "string", "a media type"),
 };
-const OPEN_FILE = options(FILE, "openFile");
+const OPEN_FILE = options({ ...FILE, mirrors }, "openFile");
 const OPEN_FILES = options({ ...FILE, origins }, "openFile");
 const PREFILLED = { ...FILES, onProgress: callable, digests: digestsByUrl };
 const { signal: _, ...ARTIFACTS } = PREFILLED; // each call of the cache has its own signal

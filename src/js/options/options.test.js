@@ -29,6 +29,18 @@ test("numbers have limits", () => {
   for (const concurrency of [0, 17, 1.5, NaN, "4"]) refuses(() => options.openOptions({ concurrency }), /concurrency/);
 });
 
+test("mirrors are http(s) URLs", () => {
+  const urls = ["https://a.test/m", new URL("http://b.test/m?x=1")];
+  for (const mirrors of [urls, new Set(urls)]) {
+    assert.deepEqual(options.openOptions({ mirrors }).mirrors, ["https://a.test/m", "http://b.test/m?x=1"]);
+    assert.deepEqual(options.fileOptions({ mirrors }).mirrors, ["https://a.test/m", "http://b.test/m?x=1"]);
+  }
+  refuses(() => options.openOptions({ mirrors: "https://a.test/m" }), /`mirrors` is .*an array/);
+  refuses(() => options.openOptions({ mirrors: ["https://a.test/m", 7] }), /mirrors\[1\]/);
+  refuses(() => options.openOptions({ mirrors: ["hf:owner/name"] }), /http\(s\) URL/);
+  refuses(() => options.filesOptions({ mirrors: urls }), /no option `mirrors`/);
+});
+
 test("headers are everything that fetch accepts, but not Range", () => {
   const pairs = [["a", "1"]];
   for (const headers of [{ A: "1" }, [["A", "1"]], new Map([["A", "1"]]), new Headers({ A: "1" })]) {

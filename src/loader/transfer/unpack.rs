@@ -6,7 +6,7 @@ use crate::index::Component;
 use crate::loader::transfer::SCRATCH_BYTES;
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::truncated::truncated_error;
-use crate::source::{Body, Buffer};
+use crate::source::{Body, Buffer, ReadBody};
 use futures::future::LocalBoxFuture;
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,11 +16,6 @@ pub(crate) enum FileBody<B: Body> {
     Stored(B),
     Unpacked(Box<Unpacked<B>>),
     Joined(Box<dyn ReadBody<B::Buffer>>),
-}
-
-/// Reads like [`Body::read`].
-pub(crate) trait ReadBody<B> {
-    fn read<'a>(&'a mut self, into: &'a mut B, at: Range<u64>) -> LocalBoxFuture<'a, Result<u64>>;
 }
 
 /// Requests a range of the stored file. Returns a body that starts at its start, and the end of this body.

@@ -128,7 +128,15 @@ impl CachedFile {
                 return Ok(());
             }
         };
-        if self.is_current(&cached).await? {
+        let is_current = match self.is_current(&cached).await {
+            // The first address refuses the file, so that its cached bytes are not used. A mirror may have it.
+            Err(error) if self.source.has_mirrors() => {
+                self.disable_writes(&error);
+                return Ok(());
+            }
+            outcome => outcome?,
+        };
+        if is_current {
             *self.version.borrow_mut() = Some(Version::new(cached));
         } else if let Err(error) = self.cache.delete(&self.key, Some(version_of(&cached))).await {
             self.disable_writes(&error);

@@ -32,6 +32,9 @@ pub(super) enum Access {
 /// How long to wait for the response before checking whether the server is reachable.
 const PROBE_DELAY_MS: u64 = 5_000;
 
+/// The same for a file with mirrors: an address that stays silent should cost little.
+const PROBE_DELAY_WITH_MIRRORS_MS: u64 = 1_000;
+
 /// Returns the server's current version of the file. `None` if there is no response and cached bytes may be used
 /// nevertheless. Those of a private file require that the server confirms access.
 ///
@@ -46,7 +49,8 @@ async fn request_identity(source: &FetchSource, access: Access) -> Result<Option
         return Ok(None);
     }
     let mut response = requested_identity(source).boxed_local();
-    let outcome = match future::select(&mut response, pin!(pause(PROBE_DELAY_MS))).await {
+    let delay_ms = if source.has_mirrors() { PROBE_DELAY_WITH_MIRRORS_MS } else { PROBE_DELAY_MS };
+    let outcome = match future::select(&mut response, pin!(pause(delay_ms))).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => match probe(source.name()).await {
             Reachability::Unreachable => return Ok(None),
@@ -63,7 +67,7 @@ async fn request_identity(source: &FetchSource, access: Access) -> Result<Option
 /// The version in the response to a request for one byte. That byte is read, because dropping the body before its end
 /// cancels the request: the network panel would show an error, and the connection would be closed.
 async fn requested_identity(source: &FetchSource) -> Result<Identity> {
-    let mut answer = source.read(0..1).await?;
+    let mut answer = source.read_alone(0..1).await?; // a mirror says nothing about the version that is cached
     if answer.end == Some(answer.start + 1) {
         answer.body.read(&mut JsBuffer::allocate(1)?, 0..1).await?;
     }

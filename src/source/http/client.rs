@@ -57,6 +57,20 @@ pub fn parse_url(url: &str) -> Result<Url> {
     parsed.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is not an http or https URL"))
 }
 
+/// Parses a URL that the caller has passed.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` if it is not an http(s) URL, or contains a user name or password.
+pub(super) fn parse_own_url(url: &str) -> Result<Url> {
+    let url = parse_url(url)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        // Error messages contain the URL, so it must not contain secrets. Browsers reject such URLs, too.
+        let error = Error::new(ErrorKind::InvalidArgument, "the URL contains a user name or a password");
+        return Err(error.advise("Remove it from the URL and send it as a header."));
+    }
+    Ok(url)
+}
+
 /// Checks the headers (name and value) that a caller adds to requests.
 ///
 /// # Errors

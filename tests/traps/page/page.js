@@ -19,10 +19,11 @@ globalThis.Worker = class extends Worker {
 const RETRY = { baseDelay: 1, maxDelay: 20, stallTimeout: 5000 };
 
 // Opens a model and loads one item after the other: a tensor (a name) or several tensors (a list of names). Returns the
-// tensors in order as pairs of name and SHA-256, the error that ended the load, and contradictions in the progress.
+// tensors in order as pairs of name and SHA-256, the error that ended the load, contradictions in the progress, and
+// what the loader reports about its addresses.
 globalThis.loadAll = async (url, loads, options = {}, stallTimeout = RETRY.stallTimeout) => {
   const arrived = [], impossible = [];
-  let failure = null;
+  let failure = null, mirrors;
   const onProgress = ({ type, loaded, total }) => {
     if (loaded > total) impossible.push(`${type}: ${loaded} of ${total}`);
   };
@@ -35,11 +36,12 @@ globalThis.loadAll = async (url, loads, options = {}, stallTimeout = RETRY.stall
         [tensor.name, await sha256(tensor)],
       );
     }
+    ({ mirrors } = loader.stats);
     loader.close();
   } catch (error) {
     failure = fieldsOf(error);
   }
-  return { arrived, failure, impossible };
+  return { arrived, failure, impossible, mirrors };
 };
 
 // Whether fetch returns byte streams in this browser, so that bodies can be read into an existing buffer.

@@ -6,9 +6,10 @@ import { messageOf } from "../module/guard.js";
 import { answered } from "./storage.js";
 
 /** @import { CrossOriginStorageStats } from "../weightstream.js" */
-/** @import { CrossOriginAccess, CrossOriginCalls, CrossOriginHandle, CrossOriginWritable } from "./cross_origin_calls.js" */
+/** @import { CrossOriginAccess, CrossOriginCalls } from "./cross_origin_calls.js" */
+/** @import { CrossOriginHandle, CrossOriginWritable } from "./cross_origin_calls.js" */
 
-/** The three names of the method, of which browsers, polyfills and extensions have at least one. The newest is first. */
+/** The three names of the method, of which browsers and extensions have at least one. The newest is first. */
 const METHODS = ["getFileHandle", "requestFileHandle", "requestFileHandles"];
 
 /** How a method of another signature fails. What it says about this file is that it does not have it. */

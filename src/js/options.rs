@@ -40,7 +40,7 @@ pub(super) struct Settings {
     pub(super) release_lock: Option<js_sys::Function>,
     /// The maximum number of workers that decode and compute digests.
     pub(super) workers: usize,
-    /// The object of `cache/cross_origin.js`.
+    /// The object of `cache/cross_origin_storage.js`.
     pub(super) cross_origin: Option<JsValue>,
     /// The other addresses of the model.
     pub(super) mirrors: Option<Rc<Mirrors>>,
@@ -77,7 +77,7 @@ pub(super) struct FileSettings {
     pub(super) mirrors: Option<Rc<Mirrors>>,
     /// The bytes whose request opens the file, if it is open as soon as the head of the response has arrived.
     pub(super) first: Option<Range<u64>>,
-    /// The object of `cache/cross_origin.js`.
+    /// The object of `cache/cross_origin_storage.js`.
     pub(super) cross_origin: Option<JsValue>,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Sources {
     /// Set until the source of the model is opened, if nothing is cached. Releases the lock of the download.
     pub(super) release_lock: Cell<Option<Function>>,
     pub(super) report: Rc<Report>,
-    /// The object of `cache/cross_origin.js`.
+    /// The object of `cache/cross_origin_storage.js`.
     pub(super) cross_origin: Option<JsValue>,
     /// Set until the source of the model is opened. Adapters have none.
     pub(super) mirrors: Cell<Option<Rc<Mirrors>>>,

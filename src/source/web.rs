@@ -175,8 +175,8 @@ impl WebSource {
         self.0.cached().map(CachedSource::name)
     }
 
-    /// Reads the file from Cross-Origin Storage if that has it. `object` is that of `cache/cross_origin.js`, and the code
-    /// for it is loaded.
+    /// Reads the file from Cross-Origin Storage if that has it. `object` is that of `cache/cross_origin_storage.js`,
+    /// and the code for it is loaded.
     #[cfg(feature = "js")]
     pub(crate) fn with_cross_origin(self, object: Option<&JsValue>) -> Self {
         match object {

@@ -110,7 +110,7 @@ export interface CheckedOpenOptions {
   /** Set if nothing is cached, so that the cache need not be asked. Releases the lock of the download. */
   releaseLock?: (() => void) | undefined;
   cacheKey?: ((url: string) => string) | undefined;
-  /** The mode, and for the module the functions of `cache/cross_origin.js`. */
+  /** The mode, and for the module the functions of `cache/cross_origin_storage.js`. */
   crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /** JSON. */
@@ -263,7 +263,7 @@ export interface CheckedFileOptions {
   onProgress?: ((event: LoadProgress) => void) | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   cacheKey?: ((url: string) => string) | undefined;
-  /** The mode, and for the module the functions of `cache/cross_origin.js`. */
+  /** The mode, and for the module the functions of `cache/cross_origin_storage.js`. */
   crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;

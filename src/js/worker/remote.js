@@ -13,7 +13,7 @@ import { hold, released } from "../module/location.js";
  *   ErrorFields, ModelLoader, ModelView, PackageWorker, TensorReader, TensorStream,
  * } from "../module/glue.js"
  */
-/** @import { CrossOriginStorage } from "../cache/cross_origin.js" */
+/** @import { CrossOriginStorage } from "../cache/cross_origin_storage.js" */
 /** @import { Storage } from "../loader/loader.js" */
 /** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./messages.js" */
 

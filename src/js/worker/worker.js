@@ -277,7 +277,7 @@ function serveLoader() {
 }
 
 /**
- * A function that the page runs. See `port` in `cross_origin.js`.
+ * A function that the page runs. See `port` in `cross_origin_storage.js`.
  *
  * @param {MessagePort} port
  */

@@ -36,7 +36,7 @@ const SCRATCH_BYTES: u64 = 1 << 20;
 const MAX_WAITS: u32 = 20;
 const WAIT_MS: u64 = 250;
 
-/// Reads the file of `own` from Cross-Origin Storage if that has it. `object` is that of `cache/cross_origin.js`.
+/// Reads the file of `own` from Cross-Origin Storage if that has it, by an object of `cache/cross_origin_storage.js`.
 #[inline(never)] // so that its code is deferred
 pub(super) fn opened(own: WebSource, object: &JsValue) -> WebSource {
     match Storage::new(object) {

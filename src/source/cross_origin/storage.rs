@@ -1,4 +1,4 @@
-//! The functions of `cache/cross_origin.js`, which asks Cross-Origin Storage, and counts for the statistics.
+//! The functions of `cache/cross_origin_storage.js`, which asks Cross-Origin Storage, and counts for the statistics.
 
 use js_sys::{Array, Function, Promise, Reflect, Uint8Array};
 use wasm_bindgen::{JsCast, JsValue};
@@ -14,7 +14,7 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// The storage that an object of `cache/cross_origin.js` represents; `None` if it cannot be used.
+    /// The storage that an object of `cache/cross_origin_storage.js` represents; `None` if it cannot be used.
     pub(super) fn new(object: &JsValue) -> Option<Self> {
         let field = |name: &str| Reflect::get(object, &name.into()).unwrap_or_default();
         let call = field("call").dyn_into().ok()?;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { afterEach, test } from "node:test";
 import { mockOf } from "../../../tests/cross_origin/mock.js";
-import { CrossOriginStorage } from "./cross_origin.js";
+import { CrossOriginStorage } from "./cross_origin_storage.js";
 
 const METHODS = ["getFileHandle", "requestFileHandle", "requestFileHandles"];
 const bytes = new Uint8Array(1000).map((_, at) => at);

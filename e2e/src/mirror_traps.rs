@@ -32,7 +32,7 @@ pub(crate) fn unreachable_host(browser: &Browser) -> Result<()> {
 pub(crate) fn silent_response(browser: &Browser) -> Result<()> {
     let first = Server::new(|request| {
         let reply = exposed(answer(&FILE, request));
-        if request.number == 1 { reply.stall_after(40_000) } else { reply }
+        if request.number == 2 { reply.stall_after(40_000) } else { reply }
     });
     let mut other = FILE.clone();
     let header = other.len() - 2_550_000; // the tensors follow

@@ -55,20 +55,23 @@ async fn load_alone(code: Code) -> Result<()> {
 fn error(code: Code, cause: &JsValue) -> Error {
     let message = Reflect::get(cause, &"message".into()).ok().and_then(|message| message.as_string());
     let reason = message.unwrap_or_else(|| "unknown error".to_owned());
-    let what = match code {
-        Code::Formats => "weightstream_deferred.wasm, which has the code for this format",
-        Code::Cache => "weightstream_cache.wasm, which has the code of the cache",
-        Code::Extras => "weightstream_extras.wasm, which has the code of this call",
-        Code::Manifests => "weightstream_manifests.wasm, which has the code for manifests",
-        Code::Workers => "weightstream_workers.wasm, which has the code of workers",
-        Code::Databases => "weightstream_databases.wasm, which has the code of the cache in IndexedDB",
-        Code::Containers => "weightstream_containers.wasm, which has the code for this format",
-        Code::Quantization => "weightstream_quantization.wasm, which has the code for quantized tensors",
-        Code::Calls => "weightstream_calls.wasm, which has the code of conversions",
-        Code::Blake3 => "weightstream_blake3.wasm, which has the code of BLAKE3 digests",
-        Code::CachedFiles => "weightstream_cached.wasm, which has the code that lists and shares cached files",
-        Code::Mirrors => "weightstream_mirrors.wasm, which has the code of mirrors",
+    let file = match code {
+        Code::Formats => "deferred",
+        Code::Cache => "cache",
+        Code::Extras => "extras",
+        Code::Manifests => "manifests",
+        Code::Workers => "workers",
+        Code::Databases => "databases",
+        Code::Containers => "containers",
+        Code::Quantization => "quantization",
+        Code::Calls => "calls",
+        Code::Blake3 => "blake3",
+        Code::CachedFiles => "cached",
+        Code::Mirrors => "mirrors",
     };
-    Error::new(ErrorKind::Network, [what, ", cannot be loaded: ", &reason].concat())
-        .advise("Check that it is served beside weightstream_main.wasm, and try again.")
+    Error::new(
+        ErrorKind::Network,
+        ["weightstream_", file, ".wasm, which has code for this call, cannot be loaded: ", &reason].concat(),
+    )
+    .advise("Check that it is served beside weightstream_main.wasm, and try again.")
 }

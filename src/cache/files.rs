@@ -19,6 +19,14 @@ pub(crate) async fn list() -> Result<Vec<CachedFile>> {
     Ok(files)
 }
 
+/// Waits for all earlier writes to the cache of this page or worker.
+#[cfg(feature = "js")]
+pub(crate) async fn settled() -> Result<()> {
+    pending::stored().await;
+    let client = Client::of_platform().unwrap_or_else(Client::get);
+    client.list().await.map(drop)
+}
+
 /// Deletes the files with these names, for all credentials that they were read with.
 pub(crate) async fn delete(names: &[String]) -> Result<()> {
     for cache in caches().await {

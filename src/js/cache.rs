@@ -30,7 +30,7 @@ pub fn list() -> Promise {
 #[wasm_bindgen(js_name = cacheSettled)]
 pub fn settled() -> Promise {
     deferred_promise(Code::Cache, Stop::default(), || async {
-        files::list().await.map(|_| JsValue::UNDEFINED).map_err(super::failure)
+        files::settled().await.map(|()| JsValue::UNDEFINED).map_err(super::failure)
     })
 }
 

@@ -43,6 +43,7 @@ pub const PARTS: [Part; 12] = [
         paths: &[
             "weightstream::cache::",
             "weightstream::cache::indexed::Database::exists",
+            "weightstream::js::cache::settled::{{closure}}::{{closure}}",
             "weightstream::source::cached::",
             "weightstream::source::late_cache::LateFile::cached_in",
             "weightstream::source::late_cache::stored_in",
@@ -150,6 +151,10 @@ pub const PARTS: [Part; 12] = [
     Part {
         file: "weightstream_cached.wasm",
         paths: &[
+            "weightstream::cache::files::caches",
+            "weightstream::cache::files::clear",
+            "weightstream::cache::files::delete",
+            "weightstream::cache::files::list",
             "weightstream::js::cached_files::",
             "weightstream::js::cached_models::",
             "weightstream::source::coverage::",

@@ -111,7 +111,7 @@ export interface CheckedOpenOptions {
   releaseLock?: (() => void) | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   /** The mode, and for the module the functions of `cache/cross_origin_storage.js`. */
-  crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
+  crossOriginStorage?: boolean | "read" | CrossOriginAccess | undefined;
   partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   /** JSON. */
   config?: string | undefined;
@@ -264,7 +264,7 @@ export interface CheckedFileOptions {
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   cacheKey?: ((url: string) => string) | undefined;
   /** The mode, and for the module the functions of `cache/cross_origin_storage.js`. */
-  crossOriginStorage?: true | "read" | CrossOriginAccess | undefined;
+  crossOriginStorage?: boolean | "read" | CrossOriginAccess | undefined;
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
   hub?: { endpoint?: string; token?: string } | undefined;

@@ -109,17 +109,13 @@ const cache = (value, name) => {
   if (isFolder(value) || isStorageBucket(value)) return cacheAt(value);
   if (isObject(value) && BACKGROUND_ERROR in value) return value; // checked before
   if (isObject(value) && CACHE_METHODS.every((method) => typeof value[method] === "function")) return value;
-  const expected = `one of ${CACHES.map(shown).join(", ")}, a FileSystemDirectoryHandle, { storageBucket } with ` +
-    "a name of lower-case letters and digits, or an object with get, set, delete and keys";
+  const expected = `one of ${CACHES.map(shown).join(", ")}, a FileSystemDirectoryHandle, ` +
+    '{ storageBucket: "name" }, or an object with get, set, delete and keys';
   throw invalidValue(name, value, expected + suggestion(value, CACHES));
 };
 
-/** @type {Check<true | "read" | undefined>} */
-const crossOriginStorage = (value, name) => {
-  if (value === false) return undefined;
-  if (value === true || value === "read") return value;
-  throw invalidValue(name, value, 'true, false or "read"');
-};
+/** @type {Check<boolean | "read">} */
+const crossOriginStorage = check((value) => value === "read" || typeof value === "boolean", 'true, false or "read"');
 
 /**
  * An object or a Map of strings, as pairs.
@@ -149,6 +145,17 @@ function iterated(value, name) {
   } catch (cause) {
     throw invalid(`\`${name}\` cannot be iterated over (${messageOf(cause)})`, cause);
   }
+}
+
+/**
+ * The items of an array, or of another object that is not a text.
+ *
+ * @param {any} value
+ * @param {string} name
+ */
+function listed(value, name) {
+  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
+  return iterated(value, name);
 }
 
 /**
@@ -277,19 +284,14 @@ const ADAPTER = options({
   config,
 });
 /** @type {Check<{ source: any, scale?: number, config?: string }[]>} source.js checks the sources. */
-const adapters = (value, name) => {
-  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
-  return iterated(value, name).map((given, at) => {
+const adapters = (value, name) =>
+  listed(value, name).map((given, at) => {
     const { source, ...others } = ADAPTER(given, `${name}[${at}]`);
     if (source === undefined) throw invalid(`\`${name}[${at}]\` has no \`source\``);
     return { source, ...others };
   });
-};
 /** @type {Check<string[]>} */
-const mirrors = (value, name) => {
-  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
-  return iterated(value, name).map((given, at) => httpUrl(given, `${name}[${at}]`));
-};
+const mirrors = (value, name) => listed(value, name).map((given, at) => httpUrl(given, `${name}[${at}]`));
 const INIT = options({
   module: (value) => value,
   worker: callable,
@@ -323,15 +325,13 @@ const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
 /** @type {Check<import("../weightstream.js").Digest>} */
 const digest = check((value) => typeof value === "string" && DIGEST.test(value), 'a digest such as "sha256:9f86d08…"');
 /** @type {Check<string[]>} A path is refused: it would suggest that only URLs below it get something. */
-const origins = (value, name) => {
-  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
-  return iterated(value, name).map((given) => {
+const origins = (value, name) =>
+  listed(value, name).map((given) => {
     const { href, protocol, host } = tryUrl(textOf(given) ?? "") ?? {};
     const origin = `${protocol}//${host}`;
     if (host && (href === origin || href === `${origin}/`)) return origin;
     throw invalid(`\`${name}\` contains ${shown(given)}, but must contain origins such as "https://example.org"`);
   });
-};
 
 const REQUESTS = {
   signal,

@@ -12,7 +12,6 @@ use crate::source::RangeResponse;
 use crate::source::fetch::FetchSource;
 use sha2::{Digest as _, Sha256};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
@@ -28,8 +27,9 @@ pub(super) struct ExpectedContents {
     /// Digest of the whole file.
     whole: Cell<Option<Digest>>,
     comparison: Comparison,
-    /// Ranges with a digest, by their start.
-    expected: RefCell<BTreeMap<u64, Expected>>,
+    /// Ranges with a digest, sorted by their starts. A list, because the code of a `BTreeMap` takes 5 KB; most digests
+    /// are stated in the order of the file.
+    expected: RefCell<Vec<Expected>>,
     has_new: Cell<bool>,
     /// The version of the file that the first bytes and the index belong to.
     version: RefCell<Option<Version>>,
@@ -44,6 +44,7 @@ pub(super) enum Writes {
 
 #[derive(Debug, Clone)]
 struct Expected {
+    start: u64,
     end: u64,
     /// The IDs of its digests. Any of them identifies the bytes.
     contents: Vec<String>,
@@ -75,14 +76,23 @@ impl ExpectedContents {
     }
 
     pub(super) fn expect(&self, range: Range<u64>, digest: &Digest) {
-        let unknown =
-            Expected { end: range.end, contents: Vec::new(), location: None, is_used: false, is_confirmed: false };
+        let Range { start, end } = range;
         let mut all = self.expected.borrow_mut();
-        let expected = all.entry(range.start).or_insert(unknown);
-        if expected.end == range.end {
+        let place = all.partition_point(|expected| expected.start < start);
+        if all.get(place).is_none_or(|expected| expected.start != start) {
+            let contents = Vec::new();
+            all.insert(place, Expected { start, end, contents, location: None, is_used: false, is_confirmed: false });
+        }
+        if let Some(expected) = all.get_mut(place).filter(|expected| expected.end == end) {
             expected.contents.push(self.content_id(digest));
             self.has_new.set(true);
         }
+    }
+
+    /// What is expected at the last start up to `position`.
+    fn up_to(all: &mut [Expected], position: u64) -> Option<&mut Expected> {
+        let place = all.partition_point(|expected| expected.start <= position);
+        all.get_mut(place.checked_sub(1)?)
     }
 
     /// Whether the version of the first bytes is known.
@@ -163,18 +173,18 @@ impl ExpectedContents {
         }
         let (starts, contents): (Vec<_>, Vec<_>) = {
             let expected = self.expected.borrow();
-            let with_start = |(start, expected): (&u64, &Expected)| {
-                let start = *start;
+            let with_start = |expected: &Expected| {
+                let start = expected.start;
                 expected.contents.clone().into_iter().map(move |content| (start, content))
             };
             expected.iter().flat_map(with_start).unzip()
         };
         let locations = self.cache.locate(&contents).await?;
         let mut expected = self.expected.borrow_mut();
-        for (start, located) in starts.iter().zip(locations) {
-            let (Some(expected), Some(located)) = (expected.get_mut(start), located) else { continue };
+        for (start, located) in starts.into_iter().zip(locations) {
+            let (Some(expected), Some(located)) = (Self::up_to(&mut expected, start), located) else { continue };
             let ContentLocation { key, version, start: at, .. } = located;
-            let range = at..at.saturating_add(expected.end - start);
+            let range = at..at.saturating_add(expected.end - expected.start);
             expected.location = (*key != *self.key).then_some(Location { key, version, range });
         }
         Ok(())
@@ -182,23 +192,24 @@ impl ExpectedContents {
 
     /// Returns the location of the bytes from `position` if they are cached under another URL.
     pub(super) fn find(&self, position: u64) -> Option<Location> {
-        let expected = self.expected.borrow();
-        let (start, Expected { end, location, .. }) = expected.range(..=position).next_back()?;
+        let mut expected = self.expected.borrow_mut();
+        let Expected { start, end, location, .. } = Self::up_to(&mut expected, position)?;
         let location = location.as_ref().filter(|_| position < *end)?;
-        Some(Location { range: location.range.start + (position - start)..location.range.end, ..location.clone() })
+        Some(Location { range: location.range.start + (position - *start)..location.range.end, ..location.clone() })
     }
 
     /// The end of the range to request from the server: the start of the next content that is cached under another URL,
     /// or the end of `missing`.
     pub(super) fn request_end(&self, missing: Range<u64>) -> u64 {
         let expected = self.expected.borrow();
-        let next = expected.range(missing.start + 1..).find(|(_, expected)| expected.location.is_some());
-        next.map_or(missing.end, |(start, _)| missing.end.min(*start))
+        let first = expected.partition_point(|expected| expected.start <= missing.start);
+        let next = expected.iter().skip(first).find(|expected| expected.location.is_some());
+        next.map_or(missing.end, |next| missing.end.min(next.start))
     }
 
     /// Records that bytes were read from the location that [`find`](Self::find) returned.
     pub(super) fn mark_used(&self, position: u64) {
-        if let Some((_, expected)) = self.expected.borrow_mut().range_mut(..=position).next_back() {
+        if let Some(expected) = Self::up_to(&mut self.expected.borrow_mut(), position) {
             expected.is_used = true;
         }
     }
@@ -206,7 +217,7 @@ impl ExpectedContents {
     /// Removes the records of contents that were read from other files and had no matching digest.
     pub(super) fn forget_unconfirmed(&self) {
         let expected = self.expected.borrow();
-        for expected in expected.values().filter(|expected| expected.is_used && !expected.is_confirmed) {
+        for expected in expected.iter().filter(|expected| expected.is_used && !expected.is_confirmed) {
             let Some(Location { key, version, .. }) = &expected.location else { continue };
             for content in &expected.contents {
                 let recorded = self.cache.note(content, key, version, 0..0);
@@ -217,7 +228,7 @@ impl ExpectedContents {
 
     /// Removes a location whose bytes are missing.
     pub(super) fn remove_location(&self, position: u64) {
-        if let Some((_, expected)) = self.expected.borrow_mut().range_mut(..=position).next_back() {
+        if let Some(expected) = Self::up_to(&mut self.expected.borrow_mut(), position) {
             expected.location = None;
         }
     }
@@ -225,8 +236,8 @@ impl ExpectedContents {
     /// Records the content ID of a verified range, if the file is still cached. The worker processes this after all
     /// earlier writes.
     pub(super) fn confirm(&self, range: Range<u64>, digest: &Digest, writes: Writes) {
-        if let Some(expected) = self.expected.borrow_mut().get_mut(&range.start)
-            && expected.end == range.end
+        if let Some(expected) = Self::up_to(&mut self.expected.borrow_mut(), range.start)
+            && (expected.start, expected.end) == (range.start, range.end)
         {
             expected.is_confirmed = true;
         }

@@ -58,8 +58,8 @@ pub fn path_below(beside: &str, url: &str) -> Option<String> {
     decoded(path).filter(is_below)
 }
 
-/// The path at which a folder of the user has the file at a URL: the host, then the path of the URL, without its query. A
-/// name that is no URL is a path itself. [`decoded`] reverses the encoding of each name in it.
+/// The path at which a folder of the user has the file at a URL: the host, then the path of the URL, without its query.
+/// A name that is no URL is a path itself. [`decoded`] reverses the encoding of each name in it.
 pub fn path_in_folder(url: &str) -> String {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let path = path.split_once("://").map_or(path, |(_, rest)| rest);

@@ -73,7 +73,8 @@ async function open(source, given, first) {
     const how = { ...ready.options, ...(first && { first }), crossOriginStorage: storage?.access };
     const file = await settle(() => WasmFile.open(ready.source, how));
     const url = isResponse(source) ? source.url : ready.source;
-    return new RemoteFile(MAKE, file, url, { maxMemory, type, cache: how.cache, isPersisted: await isPersisted, storage });
+    const storing = { cache: how.cache, isPersisted: await isPersisted, storage };
+    return new RemoteFile(MAKE, file, url, { maxMemory, type, ...storing });
   };
   return untilAborted(signal, opening, (file) => file.close());
 }

@@ -67,7 +67,8 @@ test("a checked cache of a folder or a storage bucket passes a second check", ()
 test("a cache is a name, or an object with the methods of one", () => {
   const own = { get() {}, set() {}, delete() {}, keys() {} };
   assert.equal(options.openOptions({ cache: own }).cache, own);
-  for (const cache of [{ storageBucket: "Upper" }, { storageBucket: "" }, { storageBucket: 7 }, { storageBucket: "a", quota: 1 }, {}, { kind: "file" }]) {
+  const buckets = ["Upper", "", 7].map((storageBucket) => ({ storageBucket }));
+  for (const cache of [...buckets, { storageBucket: "a", quota: 1 }, {}, { kind: "file" }]) {
     refuses(() => options.openOptions({ cache }), /storageBucket/);
   }
   refuses(() => options.openOptions({ cache: "op" }), /did you mean `opfs`/);

@@ -140,8 +140,8 @@ export class EarlyHead {
 }
 
 /**
- * The range of the end of a file whose index is there. Of another origin, a range without a start would need a preflight
- * request.
+ * The range of the end of a file whose index is there. Of another origin, a range without a start would need a
+ * preflight request.
  *
  * @param {URL} url
  */

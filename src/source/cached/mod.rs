@@ -141,7 +141,8 @@ impl CachedSource {
         Ok(true)
     }
 
-    /// The bytes of the file at the start of a range, at most one piece; `None` if they are not cached. Sends no request.
+    /// The bytes of the file at the start of a range, at most one piece; `None` if they are not cached. Sends no
+    /// request.
     #[cfg(feature = "js")]
     pub(crate) async fn cached_piece(&self, range: Range<u64>) -> Option<Uint8Array> {
         let CachedFile { cache, key, .. } = &*self.file;

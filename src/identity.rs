@@ -1,7 +1,7 @@
 //! The version of a file. Sources read it from responses, and the cache stores it with the bytes.
 
-/// What separates the URL of a mirror from its ETag, which cannot contain this.
-const MIRROR_END: &str = "\n";
+/// What separates the URL of a mirror from its ETag. Neither can contain it, and records of the cache keep it.
+const MIRROR_END: &str = "\u{1f}";
 
 /// Identifies the version of a file. A field that the server does not send, or that is not readable cross-origin, is
 /// `None` and is not compared.
@@ -33,6 +33,13 @@ impl Identity {
     pub(crate) fn of_mirror(&self, url: &str) -> Identity {
         let etag = self.etag.as_ref().map(|etag| [url, MIRROR_END, etag].concat());
         Identity { length: self.length, etag, last_modified: None }
+    }
+
+    /// Whether this is what [`Identity::of_mirror`] returned for a file at this URL.
+    #[cfg(feature = "web-workers")]
+    pub(crate) fn is_of_mirror(&self, url: &str) -> bool {
+        let of_url = |etag: &String| etag.split_once(MIRROR_END).is_some_and(|(own, _)| own == url);
+        self.etag.as_ref().is_some_and(of_url)
     }
 
     /// Describes the difference from `earlier`. `None` if this may be the same version.

@@ -19,6 +19,8 @@ use crate::cache::key::partition;
 use crate::digest::Digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
+#[cfg(feature = "web-workers")]
+use crate::identity::Identity;
 use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::{Date, Function, Promise, Reflect};
 use std::cell::{Cell, OnceCell};
@@ -148,6 +150,14 @@ impl FetchSource {
     pub(crate) fn reject(&self) {
         if let Some(mirrored) = &self.mirrored {
             mirrored.reject();
+        }
+    }
+
+    /// States which version is cached, and its first bytes, with which those of mirrors are compared.
+    #[cfg(feature = "web-workers")]
+    pub(crate) fn expect_cached(&self, identity: &Identity, first_bytes: &[u8]) {
+        if let Some(mirrored) = &self.mirrored {
+            mirrored.expect_cached(identity, first_bytes);
         }
     }
 

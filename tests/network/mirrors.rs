@@ -253,6 +253,34 @@ fn a_mirror_whose_file_changes_is_compared_again() {
     });
 }
 
+#[test]
+fn a_first_address_that_changes_during_a_range_fails_as_without_mirrors() {
+    let first = Server::new(|request| match request.number {
+        0 => answer(&LARGE, request),
+        1 => answer(&LARGE, request).cut_after(1_000_000),
+        _ => answer(&LARGE, request).with("ETag", "\"v2\""),
+    });
+    // The mirror breaks, too, so that the rest is requested from the first address again.
+    let mirror = Server::new(|request| answer(&LARGE, request).cut_after(200_000));
+    run(async {
+        let loader = open(&first, &[&mirror]).await.unwrap();
+        let error = load(&loader, "t3").await.unwrap_err();
+        assert_eq!(error.code(), "CHANGED", "{error}");
+    });
+}
+
+#[test]
+fn a_first_address_without_ranges_can_have_mirrors() {
+    let first = Server::new(|_| whole(&LARGE));
+    let mirror = refusing();
+    run(async {
+        let loader = open(&first, &[&mirror]).await.unwrap();
+        for number in [3, 1] {
+            assert!(load(&loader, &format!("t{number}")).await.unwrap() == tensor(number), "t{number}");
+        }
+    });
+}
+
 /// Of four tensors, the third arrives at a fraction of the speed of the others.
 #[test]
 fn a_slow_range_is_asked_at_another_address() {

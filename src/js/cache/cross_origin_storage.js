@@ -29,6 +29,9 @@ const stored = new Set();
 /** Settles when no file is being stored: only one is at a time. */
 let storing = Promise.resolve();
 
+/** Why the storage is not asked any more in this page: it did not answer once. @type {unknown} */
+let unanswered;
+
 /** Cross-Origin Storage, as one loader or file uses it. */
 export class CrossOriginStorage {
   #stats = { filesFound: 0, filesStored: 0, filesWithoutDigest: 0 };
@@ -38,6 +41,9 @@ export class CrossOriginStorage {
   #missing = new Set();
   /** @type {Map<string, { writable: CrossOriginWritable, release: () => void }>} */
   #written = new Map();
+  #isAbandoned = false;
+  /** @type {MessagePort | undefined} */
+  #port;
 
   /** @param {true | "read"} mode */
   constructor(mode) {
@@ -62,6 +68,8 @@ export class CrossOriginStorage {
     port1.onmessage = async ({ data: [number, method, ...args] }) => {
       port1.postMessage([number, await this.call(method, ...args)]);
     };
+    /** @type {any} */ (port1).unref?.(); // it must not keep a process of Node.js running
+    this.#port = port1;
     return port2;
   }
 
@@ -69,10 +77,13 @@ export class CrossOriginStorage {
   async settled() {
     await new Promise((resolve) => setTimeout(resolve)); // a worker's last call may be on its way
     for (let last; last !== storing;) await (last = storing);
+    this.#port?.close();
   }
 
   /** Forgets the files that are being stored, because the worker that reads them has ended. */
   abandon() {
+    this.#isAbandoned = true;
+    this.#port?.close();
     for (const sha256 of this.#written.keys()) void this.#end(sha256, false);
   }
 
@@ -99,7 +110,9 @@ export class CrossOriginStorage {
   async #find(sha256) {
     try {
       const handle = await handleOf(sha256);
-      return await answered(handle.getFile(), FILE_MS);
+      const file = await inTime(handle.getFile(), FILE_MS);
+      if (!/Blob|File/.test(Object.prototype.toString.call(file))) throw new Error("getFile() did not return a file");
+      return file;
     } catch (error) {
       this.#missing.add(sha256);
       if (nameOf(error) !== "NotFoundError") this.#fail("Cross-Origin Storage is not used", error);
@@ -122,8 +135,10 @@ export class CrossOriginStorage {
         return false;
       }
       const handle = await handleOf(sha256, EVERYBODY);
-      this.#written.set(sha256, { writable: await answered(handle.createWritable(), ANSWER_MS), release });
-      return true;
+      this.#written.set(sha256, { writable: await inTime(handle.createWritable(), ANSWER_MS), release });
+      if (!this.#isAbandoned) return true;
+      await this.#end(sha256, false);
+      return false;
     } catch (error) {
       this.#fail("a file cannot be stored in Cross-Origin Storage", error);
       stored.delete(sha256);
@@ -167,6 +182,25 @@ export class CrossOriginStorage {
 }
 
 /**
+ * Like `answered`. A storage that did not answer once is not waited for again: a model may have many files.
+ *
+ * @template T
+ * @param {Promise<T>} answer
+ * @param {number} limit_ms
+ * @returns {Promise<T>}
+ */
+async function inTime(answer, limit_ms) {
+  if (unanswered) throw unanswered;
+  const begun = performance.now();
+  try {
+    return await answered(answer, limit_ms);
+  } catch (error) {
+    if (performance.now() - begun >= limit_ms - 100) unanswered = error; // timers may be early
+    throw error;
+  }
+}
+
+/**
  * The handle of a file. The methods are tried in turn, because a name does not say which arguments it takes.
  *
  * @param {string} sha256
@@ -182,7 +216,7 @@ async function handleOf(sha256, options) {
     try {
       const storage = /** @type {any} */ (globalThis.navigator)?.crossOriginStorage;
       if (typeof storage?.[method] !== "function") continue;
-      const got = await answered(storage[method](method.endsWith("s") ? [hash] : hash, ...given), ANSWER_MS);
+      const got = await inTime(storage[method](method.endsWith("s") ? [hash] : hash, ...given), ANSWER_MS);
       const handle = Array.isArray(got) ? got[0] : got;
       if (typeof handle?.getFile === "function") return handle;
       failure = new Error(`${method}() did not return a handle of a file`);

@@ -117,6 +117,9 @@ test("a file of the user with the same content is adopted", async () => {
   assert.equal((await settled()).path, "h/models/m.gguf");
   assert.equal(cache.error, undefined);
   assert.ok(!root.paths().some((path) => path.endsWith(".part")));
+  assert.equal((await cache.get(piece(0, MIB)))[0], 1);
+  await cache.delete(key("head"));
+  assert.deepEqual(root.paths(), ["h/models/m.gguf"], "it stays when the model is deleted");
 });
 
 test("a file that another program has changed is the user's", async () => {

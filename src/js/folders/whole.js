@@ -14,7 +14,8 @@ const COMPARED_BYTES = 4 << 20;
 
 /**
  * The length and the time of change tell whether another program has changed the file. While it is written, its length
- * is 0, as that of the file that `createWritable` will replace.
+ * is 0, as that of the file that `createWritable` will replace. The time is -1 if another program has written the file:
+ * it is used, but never replaced or deleted.
  *
  * @typedef {{ path: string[], byteLength: number, lastModified: number, pieces: string[] }} WholeRecord
  */
@@ -90,17 +91,19 @@ export class WholeFile {
     const [folder, name] = [await folderAt(this.#root, path.slice(0, -1), { create: true }), path.at(-1) ?? ""];
     const found = await fileIn(folder, name);
     const record = await this.record();
-    const isOwn = record && (await this.#isOwn(record)) && String(record.path) === String(path);
+    const isSame = record && String(record.path) === String(path);
+    const isOwn = isSame && (await this.#isOwn(record));
+    let isForeign = false;
     if (found && !isOwn) {
-      // A crash after the file was complete, or the same file from elsewhere.
       if (!(await isEqual(found, parts))) throw this.#conflict(path);
+      isForeign = !isSame || record.byteLength > 0; // otherwise the page was closed when the file was complete
     } else {
       await this.#save({ path, byteLength: 0, lastModified: 0, pieces: [] });
       if (!(await this.#write(folder, name, parts, isWanted))) return undefined;
     }
     const file = await fileIn(folder, name);
     if (!file) return undefined;
-    const joined = { path, byteLength: file.size, lastModified: file.lastModified, pieces };
+    const joined = { path, byteLength: file.size, lastModified: isForeign ? -1 : file.lastModified, pieces };
     await this.#save(joined);
     return joined;
   }

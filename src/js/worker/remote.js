@@ -165,6 +165,7 @@ class RemoteLoader {
   #startError;
   #onProgress;
   #storage;
+  #hasCrashed = false;
   /** @type {Map<number, Call>} */
   #calls = new Map();
   /** @type {unknown} The `LoadError` of all further calls, once the loader is closed or its worker has crashed. */
@@ -454,7 +455,8 @@ class RemoteLoader {
   #ended() {
     this.#release();
     if (!this.#storage) return keepIdle(this.#worker);
-    this.#storage.settled().then(() => keepIdle(this.#worker)); // the worker reads what is being stored
+    // The worker reads what is being stored.
+    this.#storage.settled().then(() => this.#hasCrashed || keepIdle(this.#worker));
   }
 
   /**
@@ -472,6 +474,7 @@ class RemoteLoader {
 
   /** @param {ErrorFields} fields */
   #crashed(fields) {
+    this.#hasCrashed = true;
     end(this.#worker);
     this.#storage?.abandon();
     this.#release();

@@ -284,7 +284,10 @@ function serveLoader() {
 function callsThrough(port) {
   /** @type {((value: any) => void)[]} */
   const replies = [];
-  port.onmessage = ({ data: [number, value] }) => replies[number]?.(value);
+  port.onmessage = ({ data: [number, value] }) => {
+    replies[number]?.(value);
+    delete replies[number];
+  };
   return (/** @type {any[]} */ ...args) =>
     new Promise((resolve) => port.postMessage([replies.push(resolve) - 1, ...args]));
 }

@@ -16,6 +16,7 @@ use crate::source::RangeResponse;
 use crate::source::fetch::FetchSource;
 use crate::source::stream::StreamBody;
 use futures::lock::Mutex;
+use js_sys::Uint8Array;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -25,6 +26,9 @@ use wasm_bindgen_futures::spawn_local;
 /// Number of cached bytes to compare. It is halved after each failure, so that a connection that breaks within them
 /// still makes progress.
 const OVERLAP_BYTES: u64 = 64 << 10;
+
+/// Number of cached bytes that mirrors are compared with.
+const COMPARED_BYTES: u64 = 16 << 10;
 
 /// A file at a URL: what the cache has of it, and what may be written.
 #[derive(Debug)]
@@ -137,11 +141,22 @@ impl CachedFile {
             outcome => outcome?,
         };
         if is_current {
+            if self.source.has_mirrors() {
+                self.expect_cached(&cached).await;
+            }
             *self.version.borrow_mut() = Some(Version::new(cached));
         } else if let Err(error) = self.cache.delete(&self.key, Some(version_of(&cached))).await {
             self.disable_writes(&error);
         }
         Ok(())
+    }
+
+    /// Lets mirrors be compared with the cached version. Without its first bytes, no mirror is used until others arrive.
+    async fn expect_cached(&self, cached: &Identity) {
+        let (first, buffer) = (0..COMPARED_BYTES, self.cache.read_buffer());
+        let read = self.cache.read(&self.key, &version_of(cached), first, COMPARED_BYTES, buffer).bytes().await;
+        let bytes = read.map(|(count, _, buffer)| Uint8Array::new(&buffer).subarray(0, count as u32).to_vec());
+        self.source.expect_cached(cached, &bytes.unwrap_or_default());
     }
 
     async fn is_current(&self, cached: &Identity) -> Result<bool> {

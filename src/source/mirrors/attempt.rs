@@ -109,7 +109,7 @@ impl<A: Address> Attempt<A> {
         if before.is_empty() {
             self.advance(&mut stream).await?;
         }
-        while stream.end() < range.start {
+        while !before.is_empty() && stream.end() < range.start {
             let (at, count) = (stream.end(), self.advance(&mut stream).await?);
             if count == 0 {
                 return Err(Error::new(ErrorKind::Truncated, "its response ended early").transient());

@@ -206,7 +206,10 @@ impl<A: Address> RacingBody<A> {
                 // Another range has decided meanwhile which file it is.
                 Ok(Some(stream)) if stream.needs_reference && !self.file.is_reference(racing.number) => {
                     self.asked.retain(|number| *number != racing.number);
-                    self.ask_next(false).map(|()| None)
+                    match self.is_reading() || !self.racing.is_empty() {
+                        true => Ok(None),
+                        false => self.ask_next(false).map(|()| None),
+                    }
                 }
                 Ok(Some(stream)) => Ok(Some(self.take_over(racing, stream))),
                 Ok(None) if self.is_reading() || !self.racing.is_empty() => Ok(None),

@@ -106,13 +106,21 @@ impl<A> MirroredFile<A> {
         error.kind == ErrorKind::Truncated && error.context.status == Some(416) && self.is_reference(number)
     }
 
-    /// Records that the file has a wrong digest, although the bytes that were compared are equal. Later calls use only
-    /// the address that sent the first bytes.
+    /// Records that the file has a wrong digest, although the bytes that were compared are equal. Later calls use none
+    /// of the mirrors that have sent bytes.
     #[inline(never)] // so that the code is deferred
     pub(crate) fn reject(&self) {
-        if let Some(reference) = &*self.reference.borrow() {
-            self.shared.policy.borrow_mut().keep_only(reference.number);
-        }
+        self.shared.policy.borrow_mut().keep_only(0);
+    }
+
+    /// States which version is cached, and the first bytes of it, so that what is read now is compared with them.
+    #[cfg(feature = "web-workers")]
+    #[inline(never)] // so that the code is deferred
+    pub(crate) fn expect_cached(&self, identity: &Identity, first_bytes: &[u8]) {
+        let of_mirror = |place: &Place<A>| identity.is_of_mirror(&place.url);
+        let number = self.places.iter().position(of_mirror).unwrap_or(0);
+        self.reference.borrow_mut().get_or_insert_with(|| Reference { number, identity: identity.clone() });
+        self.keep_sample(0, first_bytes);
     }
 
     /// Keeps the last bytes that arrived.
@@ -153,9 +161,10 @@ impl<A: Address> MirroredFile<A> {
         end: Option<u64>,
     ) -> Result<Comparison> {
         let reference = self.reference.borrow();
-        let Some(reference) = reference.as_ref().filter(|reference| reference.number != number) else {
-            return Ok(Comparison::None);
-        };
+        let Some(reference) = reference.as_ref() else { return Ok(Comparison::None) };
+        if reference.number == number {
+            return self.check_again(reference, answer, start, end).map(|()| Comparison::None);
+        }
         match (answer.file_length, reference.identity.length) {
             (Some(now), Some(known)) if now != known => {
                 let what = format!("its file has {now} bytes instead of {known}");
@@ -174,6 +183,29 @@ impl<A: Address> MirroredFile<A> {
         Ok(if is_compared { Comparison::None } else { Comparison::Needed })
     }
 
+    /// Checks the head of a later response of the address that decides which file it is. If bytes of the range were
+    /// read already, up to which `end` was promised, the caller sees only the first head.
+    fn check_again<B>(
+        &self,
+        reference: &Reference,
+        answer: &RangeResponse<B>,
+        start: u64,
+        end: Option<u64>,
+    ) -> Result<()> {
+        let Some(end) = end else { return Ok(()) };
+        if answer.start != start || answer.end.is_none_or(|sent| sent < end) {
+            return Err(unsupported("it does not send the ranges that are requested", RANGE_ADVICE).transient());
+        }
+        let identity = match self.places.get(reference.number).filter(|_| reference.number > 0) {
+            Some(place) => answer.identity.of_mirror(&place.url),
+            None => answer.identity.clone(),
+        };
+        match identity.change_since(&reference.identity) {
+            Some(change) => Err(Error::new(ErrorKind::Changed, format!("the file has changed: {change}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Records that the bytes of an address were compared, in a response with this ETag.
     pub(super) fn note_compared(&self, number: usize, etag: Option<&String>) {
         if let Some(place) = self.places.get(number) {
@@ -188,10 +220,8 @@ impl<A: Address> MirroredFile<A> {
     pub(super) async fn compare_sample(&self, address: &A, number: usize) -> Result<()> {
         let (start, known) = self.sample.borrow().clone();
         if known.is_empty() {
-            return Err(unsupported(
-                "nothing has arrived from another address to compare its bytes with",
-                LATER_ADVICE,
-            ));
+            let what = "nothing has arrived from another address to compare its bytes with";
+            return Err(unsupported(what, LATER_ADVICE).transient());
         }
         let end = start + known.len() as u64;
         let mut answer = address.request(start..end).await?;

@@ -67,7 +67,7 @@ export function partsOf(model) {
   const names = graphFields.filter(({ number }) => number === GRAPH.name).map(({ whole }) => whole);
   const isCopied = (/** @type {number} */ number) => !Object.values(MODEL).includes(number);
   const around = modelFields.filter(({ number }) => isCopied(number)).map(({ whole }) => whole);
-  checkOrder(mark.parts, given);
+  checkOrder(mark.parts, given, outputs.map((output) => nameIn(output)));
   const places = new Places();
   const parts = mark.parts.map((part) => {
     const content = [
@@ -119,14 +119,17 @@ function markOf(modelFields) {
  *
  * @param {MarkedPart[]} parts
  * @param {Set<string>} inputs
+ * @param {string[]} wanted The outputs of the graph.
  */
-function checkOrder(parts, inputs) {
+function checkOrder(parts, inputs, wanted) {
   const known = new Set(inputs);
   for (const { inputs, outputs } of parts) {
     const unknown = inputs.find((name) => !known.has(name)) ?? outputs.find((name) => known.has(name));
     if (unknown !== undefined) missing(`where "${unknown}" is computed`);
     for (const name of outputs) known.add(name);
   }
+  const absent = wanted.find((name) => !known.has(name));
+  if (absent !== undefined) missing(`which part computes "${absent}"`);
 }
 
 /** @param {string} text */

@@ -32,6 +32,8 @@ export class StreamedSession {
   #sessions = [];
   /** @type {Call[]} */
   #calls = [];
+  /** The call of which a part is computing. @type {Call | undefined} */
+  #computing;
   #isWorking = false;
   /** Why there will be no other session. @type {{ error: unknown } | undefined} */
   #end;
@@ -126,6 +128,7 @@ export class StreamedSession {
 
   /** @param {Call} call */
   async #compute(call) {
+    this.#computing = call;
     const { part: at, values, options } = call;
     const part = this.#parts[at];
     const session = this.#sessions[at];
@@ -142,17 +145,11 @@ export class StreamedSession {
       call.resolve(Object.fromEntries(this.outputNames.map((name) => [name, values.get(name)])));
     } catch (error) {
       this.#remove(call);
-      this.#reject(call, error);
+      call.reject(error);
+      this.#disposeAll(call);
+    } finally {
+      this.#computing = undefined;
     }
-  }
-
-  /**
-   * @param {Call} call
-   * @param {unknown} error
-   */
-  #reject(call, error) {
-    call.reject(error);
-    this.#disposeAll(call);
   }
 
   /** @param {Call} call */
@@ -194,7 +191,11 @@ export class StreamedSession {
     this.#stop.abort(error);
     this.#close();
     this.#settle.reject(error);
-    for (const call of this.#calls.splice(0)) this.#reject(call, error);
+    // What a call passes to a part that is computing is freed when that has ended.
+    for (const call of this.#calls.splice(0)) {
+      call.reject(error);
+      if (call !== this.#computing) this.#disposeAll(call);
+    }
     this.#advance();
   }
 }

@@ -20,6 +20,7 @@ use super::log::{Description, Found};
 use super::record::{self, HEAD_BYTES, Head, name_of, write_identity};
 use crate::codec::crc32::checksum;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sorting::sort;
 use keys::{CONTENT, PREFIX, key, parse_piece, piece_key, split, used_key};
 use std::ops::Range;
 
@@ -275,14 +276,16 @@ impl<K: KvStore> ChunkedKv<K> {
     async fn reload(&mut self, name: &str) -> Result<()> {
         self.files.retain(|file| file.name != name);
         let Some((description, generation)) = self.head(name).await? else { return Ok(()) };
-        let (mut extents, mut old) = (Extents::default(), Vec::new());
+        let (mut extents, mut pieces, mut old) = (Extents::default(), Vec::new(), Vec::new());
         for key in self.store.keys(&key(name, "")).await? {
             match split(&key).and_then(|(_, rest)| parse_piece(rest)) {
-                Some((of, piece)) if of == generation => extents.insert(piece),
+                Some((of, piece)) if of == generation => pieces.push(piece),
                 Some(_) => old.push(key),
                 None => {}
             }
         }
+        sort(&mut pieces, |piece| (piece.start, 0, 0)); // in any other order, each would move those behind it
+        pieces.into_iter().for_each(|piece| extents.insert(piece));
         let version = write_identity(&description.identity);
         self.files.push(File { name: name.to_owned(), description, version, generation, extents, checked_ms: 0 });
         if old.is_empty() { Ok(()) } else { self.store.delete(old).await }

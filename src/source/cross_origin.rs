@@ -54,15 +54,17 @@ struct CrossOriginFile {
     /// Whether the storage was asked. Held while it is.
     is_asked: Mutex<bool>,
     found: RefCell<Option<BlobSource>>,
+    /// Whether bytes of the file in the storage were passed on.
+    was_read: Cell<bool>,
     /// The bytes that were read from the URL or the cache; `None` once the file is complete.
     coverage: RefCell<Option<Coverage>>,
 }
 
 impl CrossOriginFile {
     fn new(own: WebSource, storage: Storage) -> Self {
-        let (digest, is_asked, found) = Default::default();
+        let (digest, is_asked, found, was_read) = Default::default();
         let coverage = RefCell::new(storage.is_written.then(Coverage::default));
-        CrossOriginFile { own, storage, digest, is_asked, found, coverage }
+        CrossOriginFile { own, storage, digest, is_asked, found, was_read, coverage }
     }
 
     /// Requests a range of the file in the storage, or else of the one at the URL.
@@ -74,6 +76,11 @@ impl CrossOriginFile {
             other => {
                 if let Some(Err(error)) = other {
                     self.lose(&error);
+                }
+                if self.was_read.get() {
+                    // The file at the URL may be another one, and nothing compares the two.
+                    let what = "the file in Cross-Origin Storage, of which a part was read, cannot be read any more";
+                    return Err(Error::new(ErrorKind::Changed, what).advise("Open the model again."));
                 }
                 (self.own.read(range).boxed_local().await?, false)
             }
@@ -241,7 +248,9 @@ impl CrossOriginBody {
         let count = if self.is_found { read.inspect_err(|error| self.file.lose(error))? } else { read? };
         let start = self.position;
         self.position += count;
-        if !self.is_found {
+        if self.is_found {
+            self.file.was_read.set(true);
+        } else {
             self.file.add(start..self.position, self.length);
         }
         Ok(count)

@@ -22,7 +22,7 @@ const OPTIONS = [
   [{ chache: "none" }, "there is no option `chache`: did you mean `cache`?"],
   [{ retry: { tries: 3 } }, "there is no option `retry.tries`: `retry` has `attempts`, `baseDelay`"],
   [{ concurrency: 0 }, "`concurrency` is 0, but must be an integer from 1 to 16."],
-  [{ cache: 3 }, '`cache` is 3, but must be one of "auto", "opfs", "none", or an object with get'],
+  [{ cache: 3 }, '`cache` is 3, but must be one of "auto", "opfs", "none", a FileSystemDirectoryHandle'],
   [{ verify: "yes" }, '`verify` is "yes", but must be true or false.'],
 ];
 

@@ -111,14 +111,18 @@ export function prepare(source: Source, path: string, options?: PrepareOptions):
 
 /** What {@link streamed} uses of ONNX Runtime Web. */
 export interface Runtime<Tensor = any> {
+  /** The class of sessions. */
   readonly InferenceSession: {
+    /** Creates the session of a graph. */
     create(graph: Uint8Array, options?: any): Promise<RuntimeSession<Tensor>>;
   };
 }
 
 /** What {@link streamed} uses of a session of ONNX Runtime Web. */
 export interface RuntimeSession<Tensor = any> {
+  /** Computes the outputs of the graph. */
   run(feeds: Record<string, Tensor>, options?: any): Promise<{ readonly [name: string]: Tensor }>;
+  /** Frees the memory. */
   release(): Promise<void>;
 }
 

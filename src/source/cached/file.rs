@@ -151,7 +151,8 @@ impl CachedFile {
         Ok(())
     }
 
-    /// Lets mirrors be compared with the cached version. Without its first bytes, no mirror is used until others arrive.
+    /// Lets mirrors be compared with the cached version. Without its first bytes, no mirror is used until others
+    /// arrive.
     async fn expect_cached(&self, cached: &Identity) {
         let (first, buffer) = (0..COMPARED_BYTES, self.cache.read_buffer());
         let read = self.cache.read(&self.key, &version_of(cached), first, COMPARED_BYTES, buffer).bytes().await;

@@ -38,8 +38,12 @@ impl Identity {
     /// Whether this is what [`Identity::of_mirror`] returned for a file at this URL.
     #[cfg(feature = "web-workers")]
     pub(crate) fn is_of_mirror(&self, url: &str) -> bool {
-        let of_url = |etag: &String| etag.split_once(MIRROR_END).is_some_and(|(own, _)| own == url);
-        self.etag.as_ref().is_some_and(of_url)
+        self.mirror() == Some(url)
+    }
+
+    /// The URL of the mirror that has the file; `None` for the opened URL.
+    fn mirror(&self) -> Option<&str> {
+        Some(self.etag.as_deref()?.split_once(MIRROR_END)?.0)
     }
 
     /// Describes the difference from `earlier`. `None` if this may be the same version.
@@ -52,10 +56,7 @@ impl Identity {
             return Some(format!("its length was {then} bytes and is {now} bytes now"));
         }
         // A cache may have bytes of another address, which are then compared.
-        fn address(etag: &Option<String>) -> Option<&str> {
-            Some(etag.as_deref()?.split_once(MIRROR_END)?.0)
-        }
-        if differ(&self.etag, &earlier.etag) && address(&self.etag) == address(&earlier.etag) {
+        if differ(&self.etag, &earlier.etag) && self.mirror() == earlier.mirror() {
             return Some("its ETag has changed".to_owned());
         }
         if differ(&self.last_modified, &earlier.last_modified) && self.etag.is_none() {

@@ -1,9 +1,9 @@
 //! A file at a URL that Cross-Origin Storage may have, which all sites share.
 //!
-//! Whoever has stored a file there may be anybody, and the browser need not have compared it. All of it is therefore
-//! read and compared with its SHA-256 before a byte is passed on; any other file is as if there were none. A file that
-//! was not there is stored once all its bytes were read: from this site's own cache, because Cross-Origin Storage takes
-//! whole files only, and an interrupted download must go on after a reload.
+//! Any site may have stored a file there, and the browser need not have compared it. All of it is therefore read and
+//! compared with its SHA-256 before a byte is passed on; any other file is as if there were none. A file that was not
+//! there is stored once all its bytes were read: from this site's own cache, because Cross-Origin Storage takes whole
+//! files only, and an interrupted download must go on after a reload.
 
 mod storage;
 

@@ -185,7 +185,7 @@ impl WebSource {
         }
     }
 
-    /// A file at a URL that may be read from elsewhere.
+    /// A file at a URL that Cross-Origin Storage may have.
     #[cfg(feature = "js")]
     pub(super) fn shared(file: Rc<dyn SharedFile>) -> Self {
         WebSource(Origin::Shared(file))

@@ -45,7 +45,7 @@ async function frame(answer) {
 // end there, probably because a page that was removed keeps its database open, which then is not deleted.
 const canEmptyStorage = globalThis.navigator?.storage?.getDirectory !== undefined;
 
-// Deletes all files and databases of the origin, as before a first visit. No page may use them meanwhile.
+// Deletes all files and databases of the origin, as before a first visit. No page may use them at the same time.
 async function emptyStorage() {
   if (!canEmptyStorage) return;
   const root = await navigator.storage.getDirectory();

@@ -3,6 +3,7 @@
 // is asked, compares what is found, and passes on what is stored. No function here rejects: a file that is not found or
 // cannot be stored is loaded as usual, and the statistics say why.
 import { messageOf } from "../module/guard.js";
+import { released } from "../module/location.js";
 import { answered } from "./storage.js";
 
 /** @import { CrossOriginStorageStats } from "../weightstream.js" */
@@ -41,6 +42,8 @@ export class CrossOriginStorage {
   #missing = new Set();
   /** @type {Map<string, { writable: CrossOriginWritable, release: () => void }>} */
   #written = new Map();
+  /** Gives up the file that is being stored if its next bytes do not come: the module may have crashed. */
+  #timer = 0;
   #isAbandoned = false;
   /** @type {MessagePort | undefined} */
   #port;
@@ -136,6 +139,7 @@ export class CrossOriginStorage {
       }
       const handle = await handleOf(sha256, EVERYBODY);
       this.#written.set(sha256, { writable: await inTime(handle.createWritable(), ANSWER_MS), release });
+      this.#awaitBytes(sha256);
       if (!this.#isAbandoned) return true;
       await this.#end(sha256, false);
       return false;
@@ -154,6 +158,7 @@ export class CrossOriginStorage {
   async #write(sha256, bytes) {
     try {
       await answered(this.#written.get(sha256)?.writable.write(bytes), FILE_MS);
+      this.#awaitBytes(sha256);
       return true;
     } catch (error) {
       this.#fail("a file cannot be stored in Cross-Origin Storage", error);
@@ -161,11 +166,18 @@ export class CrossOriginStorage {
     }
   }
 
+  /** @param {string} sha256 */
+  #awaitBytes(sha256) {
+    clearTimeout(this.#timer);
+    this.#timer = released(/** @type {any} */ (setTimeout(() => this.#end(sha256, false), FILE_MS)));
+  }
+
   /**
    * @param {string} sha256
    * @param {boolean} isComplete
    */
   async #end(sha256, isComplete) {
+    clearTimeout(this.#timer);
     const { writable, release } = this.#written.get(sha256) ?? {};
     this.#written.delete(sha256);
     try {
@@ -186,16 +198,16 @@ export class CrossOriginStorage {
  *
  * @template T
  * @param {Promise<T>} answer
- * @param {number} limit_ms
+ * @param {number} limitMs
  * @returns {Promise<T>}
  */
-async function inTime(answer, limit_ms) {
+async function inTime(answer, limitMs) {
   if (unanswered) throw unanswered;
   const begun = performance.now();
   try {
-    return await answered(answer, limit_ms);
+    return await answered(answer, limitMs);
   } catch (error) {
-    if (performance.now() - begun >= limit_ms - 100) unanswered = error; // timers may be early
+    if (performance.now() - begun >= limitMs - 100) unanswered = error; // timers may be early
     throw error;
   }
 }

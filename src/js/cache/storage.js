@@ -13,13 +13,13 @@ const ANSWER_MS = 1_000;
  *
  * @template T
  * @param {Promise<T> | undefined} answer
- * @param {number} [limit] In milliseconds.
+ * @param {number} [limitMs]
  * @returns {Promise<T>}
  */
-export function answered(answer, limit = ANSWER_MS) {
+export function answered(answer, limitMs = ANSWER_MS) {
   return new Promise((resolve, reject) => {
     const stalled = () => reject(new Error("the storage of the browser does not answer"));
-    const timer = released(setTimeout(stalled, limit));
+    const timer = released(setTimeout(stalled, limitMs));
     Promise.resolve(/** @type {Promise<T>} */ (answer)).then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

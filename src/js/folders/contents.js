@@ -1,7 +1,7 @@
 // @ts-check
 // Where contents are, by their digests: one file for all of them, because a model has thousands. What two pages write
 // at the same time may get lost. It is only found again by a load that reads it.
-import { bytesIn, folderAt, ifPresent, write } from "./handles.js";
+import { bytesIn, fileIn, folderAt, ifPresent, write } from "./handles.js";
 import { CONTENT } from "./keys.js";
 
 /** @import { Folder } from "./handles.js" */
@@ -22,6 +22,8 @@ export class Contents {
   #changed = new Map();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
+  /** What the file had when it was read last, and its version. */
+  #read = { version: "", pairs: new Map() };
 
   /**
    * @param {Folder} root
@@ -53,6 +55,13 @@ export class Contents {
     return Array.from(all).flatMap(([key, bytes]) => (bytes ? [key] : []));
   }
 
+  /** Forgets what is not written, because everything is deleted. */
+  discard() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#changed.clear();
+  }
+
   async flush() {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -64,13 +73,20 @@ export class Contents {
     const create = pairs.length > 0;
     const folder = await ifPresent(folderAt(this.#root, this.#path, { create }));
     if (folder) await write(folder, FILE, JSON.stringify(pairs));
+    this.#read.version = ""; // the time of change may be the same
     for (const [key, bytes] of changed) if (this.#changed.get(key) === bytes) this.#changed.delete(key);
   }
 
   /** @returns {Promise<Map<string, Uint8Array<ArrayBuffer>>>} */
   async #stored() {
-    const bytes = await bytesIn(await ifPresent(folderAt(this.#root, this.#path)), FILE);
-    return new Map(bytes && pairsIn(new TextDecoder().decode(bytes)));
+    const folder = await ifPresent(folderAt(this.#root, this.#path));
+    const { size = 0, lastModified = 0 } = (await fileIn(folder, FILE)) ?? {};
+    const version = `${size} ${lastModified}`;
+    if (version !== this.#read.version) {
+      const bytes = await bytesIn(folder, FILE);
+      this.#read = { version, pairs: new Map(bytes && pairsIn(new TextDecoder().decode(bytes))) };
+    }
+    return this.#read.pairs;
   }
 }
 

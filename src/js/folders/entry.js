@@ -108,10 +108,11 @@ export class Entry {
       if (rest !== HEAD) return this.#stored.discard(rest);
       await this.#drop();
       await this.#stored.deleteAll();
+      this.#mayJoin = true;
     });
   }
 
-  /** The rests of all keys, the head first: who deletes all of them deletes everything. */
+  /** The rests of all keys. The head is first, because everything is deleted with it. */
   rests() {
     return this.#inTurn(async () => {
       await this.#refresh();

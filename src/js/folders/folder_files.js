@@ -143,7 +143,9 @@ export class FolderCache {
         const file = await entry.info();
         if (!isWanted || (file && isWanted(file.url))) await entry.delete("head");
       }
-      if (!isWanted) await remove(this.#root, OWN[0] ?? "");
+      if (isWanted) return;
+      this.#contents.discard();
+      await remove(this.#root, OWN[0] ?? "");
     });
   }
 

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use crate::source::RangeResponse;
 use crate::source::fetch::FetchSource;
+use crate::source::mirrors::COMPARED_BYTES;
 use crate::source::stream::StreamBody;
 use futures::lock::Mutex;
 use js_sys::Uint8Array;
@@ -26,9 +27,6 @@ use wasm_bindgen_futures::spawn_local;
 /// Number of cached bytes to compare. It is halved after each failure, so that a connection that breaks within them
 /// still makes progress.
 const OVERLAP_BYTES: u64 = 64 << 10;
-
-/// Number of cached bytes that mirrors are compared with.
-const COMPARED_BYTES: u64 = 16 << 10;
 
 /// A file at a URL: what the cache has of it, and what may be written.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ pub(super) struct RacingBody<A: Address> {
     file: Rc<MirroredFile<A>>,
     first: A,
     range: Range<u64>,
-    /// The end that the caller was told.
+    /// The end of the range, as the head of the first response stated it to the caller.
     promised_end: Option<u64>,
     progress: Rc<Progress>,
     /// The last bytes that were passed on.

@@ -110,7 +110,7 @@ impl<A> MirroredFile<A> {
     /// of the mirrors that have sent bytes.
     #[inline(never)] // so that the code is deferred
     pub(crate) fn reject(&self) {
-        self.shared.policy.borrow_mut().keep_only(0);
+        self.shared.policy.borrow_mut().drop_used_mirrors();
     }
 
     /// States which version is cached, and the first bytes of it, so that what is read now is compared with them.
@@ -163,7 +163,7 @@ impl<A: Address> MirroredFile<A> {
         let reference = self.reference.borrow();
         let Some(reference) = reference.as_ref() else { return Ok(Comparison::None) };
         if reference.number == number {
-            return self.check_again(reference, answer, start, end).map(|()| Comparison::None);
+            return self.check_unchanged(reference, answer, start, end).map(|()| Comparison::None);
         }
         match (answer.file_length, reference.identity.length) {
             (Some(now), Some(known)) if now != known => {
@@ -185,7 +185,7 @@ impl<A: Address> MirroredFile<A> {
 
     /// Checks the head of a later response of the address that decides which file it is. If bytes of the range were
     /// read already, up to which `end` was promised, the caller sees only the first head.
-    fn check_again<B>(
+    fn check_unchanged<B>(
         &self,
         reference: &Reference,
         answer: &RangeResponse<B>,

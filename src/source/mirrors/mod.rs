@@ -27,7 +27,7 @@ use std::rc::Rc;
 
 /// The number of bytes that are compared: few enough to cost nothing, and far more than two versions of a model's
 /// weights have in common by chance.
-const COMPARED_BYTES: u64 = 16 << 10;
+pub(crate) const COMPARED_BYTES: u64 = 16 << 10;
 
 /// The length of the buffer of a response.
 const CHUNK_BYTES: u64 = if cfg!(miri) { 1 << 10 } else { 256 << 10 };

@@ -128,10 +128,10 @@ impl Policy {
         }
     }
 
-    /// Drops all addresses that have sent bytes, except for one: the bytes of all together have a wrong digest.
-    pub(crate) fn keep_only(&mut self, number: usize) {
-        let others = self.addresses.iter_mut().enumerate().filter(|(other, _)| *other != number);
-        for (_, address) in others.filter(|(_, address)| address.byte_length > 0 && address.state != State::Dropped) {
+    /// Drops all mirrors that have sent bytes, because the bytes of all addresses together have a wrong digest.
+    pub(crate) fn drop_used_mirrors(&mut self) {
+        let mirrors = self.addresses.iter_mut().skip(1);
+        for address in mirrors.filter(|address| address.byte_length > 0 && address.state != State::Dropped) {
             let failure = "a digest is wrong of bytes that several addresses have sent";
             (address.state, address.failure) = (State::Dropped, Some(failure.to_owned()));
         }
@@ -152,7 +152,7 @@ impl Policy {
         self.requested_bytes = self.requested_bytes.saturating_sub(bytes);
     }
 
-    /// Whether so many bytes more may be received twice.
+    /// Whether this number of additional bytes may be received twice.
     pub(crate) fn may_double(&self, bytes: u64) -> bool {
         let allowed = self.requested_bytes / 100 * MAX_DOUBLED_PERCENT;
         self.doubled_bytes.saturating_add(bytes) <= allowed

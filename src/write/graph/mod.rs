@@ -72,7 +72,7 @@ pub(super) fn convert(
     Ok(Converted { warnings: graph.warnings(&options, converted.warnings), ..converted })
 }
 
-/// What a reader of the graph returns.
+/// Calls `read` with the bytes of the graph, until it has all that it needs.
 fn parsed<T: Default>(input: &dyn Input, read: &dyn Fn(&Window) -> Result<T, Stop>) -> Result<T> {
     let found = RefCell::new(T::default());
     input.parse_first(&|window| {
@@ -239,7 +239,8 @@ impl Graph<'_> {
         let weights = model.file_name().unwrap_or_default().to_string_lossy();
         let marked = parts::marked(graph, &weights)?;
         if marked.part_count == 1 {
-            let why = marked.obstacle.unwrap_or_else(|| "its weights are small, or few nodes need them".into());
+            let few = "it has less than 2 MiB of weights, or one node needs most of them";
+            let why = marked.obstacle.unwrap_or_else(|| few.into());
             *self.obstacle.borrow_mut() = Some(format!("the graph has one part: {why}"));
         }
         Ok(marked.model)

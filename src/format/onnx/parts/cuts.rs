@@ -17,7 +17,7 @@ const NEAR: u64 = 16;
 pub(super) struct Cuts {
     /// Each before the node with this number.
     pub(super) positions: Vec<usize>,
-    /// Why the graph is not split, if it could be.
+    /// Why the graph is not split although it has many weights.
     pub(super) obstacle: Option<String>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Marked {
     /// The Protobuf message.
     pub(crate) model: Vec<u8>,
     pub(crate) part_count: usize,
-    /// Why there is only one part, if the graph could be split if something was known.
+    /// Why the graph has only one part although it has many weights: the type of a value is not known.
     pub(crate) obstacle: Option<String>,
 }
 

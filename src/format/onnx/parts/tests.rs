@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const MIB: u64 = 1 << 20;
 const F32: u64 = 1;
 
-/// An initializer of so many elements of 4 bytes, in another file.
+/// An F32 initializer with this number of elements, in another file.
 fn weight(name: &str, elements: u64) -> Message {
     let entries = [("location", "model.safetensors"), ("offset", "0"), ("length", &(4 * elements).to_string())];
     let entry =

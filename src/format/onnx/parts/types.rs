@@ -12,7 +12,7 @@ const I32: u64 = 6;
 const I64: u64 = 7;
 const BOOL: u64 = 9;
 
-/// The types of `ort.Tensor`, except texts.
+/// The types of `ort.Tensor`, except texts: integers of 8 to 64 bits, BOOL, F16, F32 and F64.
 const PASSING: [u64; 12] = [F32, U8, 3, 4, 5, I32, I64, BOOL, 10, 11, 12, 13];
 
 /// The element types of values, as numbers of ONNX.

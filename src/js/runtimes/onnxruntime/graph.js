@@ -1,6 +1,6 @@
 // @ts-check
 // Which bytes of external data an ONNX graph refers to. The numbers are those of the fields in onnx.proto.
-import { decoded, fields, malformed } from "./protobuf.js";
+import { entryOf, fields, malformed } from "./protobuf.js";
 
 /** @import { Range } from "./ranges.js" */
 
@@ -76,9 +76,7 @@ export function externalData(tensor) {
   /** @type {Map<string, string>} */
   const place = new Map();
   for (const { number, content } of fields(tensor)) {
-    if (number !== EXTERNAL_DATA || !content) continue;
-    const texts = new Map([...fields(content)].map(({ number, content }) => [number, content && decoded(content)]));
-    place.set(texts.get(1) ?? "", texts.get(2) ?? "");
+    if (number === EXTERNAL_DATA && content) place.set(...entryOf(content));
   }
   return place;
 }

@@ -137,11 +137,17 @@ export interface StreamedOptions<Tensor = any> {
   weights?: Source | StreamingLoader | undefined;
   /** Options of `InferenceSession.create`, such as `executionProviders`. Default: those of ONNX Runtime. */
   session?: object | undefined;
-  /** Options of `StreamingLoader.open`, with which the graph is opened, too. Default: the same `signal`. */
+  /**
+   * Options of `StreamingLoader.open`, with which the graph is opened, too: `headers` are sent to the origins of both.
+   * Default: the same `signal`.
+   */
   open?: OpenOptions | undefined;
   /** How many bytes are requested before a part asks for them, at most. Default: 64 MiB. */
   readAhead?: number | undefined;
-  /** Aborts the load. Calls that have not ended reject with the `reason` of the signal. Default: none. */
+  /**
+   * Aborts the load: calls that have not ended reject with the `reason` of the signal. It has no effect once all
+   * weights have arrived. Default: none.
+   */
   signal?: AbortSignal | null | undefined;
   /** Called while the weights are read, at most ten times a second, and once at the end. Default: none. */
   onProgress?: ((event: ExternalDataProgress) => void) | undefined;

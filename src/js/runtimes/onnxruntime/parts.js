@@ -2,8 +2,9 @@
 // The parts of a graph that `weightstream convert --by-layer` has marked. Each becomes a graph of its own. The numbers
 // are those of the fields in onnx.proto.
 import { fail, invalid } from "../../loader/error.js";
+import { joined } from "../../request/response.js";
 import { EXTERNAL_DATA, MAX_DEPTH, MESSAGES, externalData, rangeOf } from "./graph.js";
-import { concatenated, decoded, encoded, field, fields, malformed } from "./protobuf.js";
+import { decoded, encoded, entryOf, field, fields, malformed } from "./protobuf.js";
 
 /** @import { Range } from "./ranges.js" */
 /** @typedef {Uint8Array<ArrayBuffer>} Bytes */
@@ -66,7 +67,7 @@ export function partsOf(model) {
   const given = new Set(inputs.map((input) => nameIn(input)));
   const names = graphFields.filter(({ number }) => number === GRAPH.name).map(({ whole }) => whole);
   const isCopied = (/** @type {number} */ number) => !Object.values(MODEL).includes(number);
-  const around = modelFields.filter(({ number }) => isCopied(number)).map(({ whole }) => whole);
+  const copied = modelFields.filter(({ number }) => isCopied(number)).map(({ whole }) => whole);
   checkOrder(mark.parts, given, outputs.map((output) => nameIn(output)));
   const places = new Places();
   const parts = mark.parts.map((part) => {
@@ -82,7 +83,7 @@ export function partsOf(model) {
       ...content.flatMap(({ message, bytes }) => field(message === "node" ? GRAPH.node : GRAPH.initializer,
         relocated(message, bytes, segments, 0))),
     ];
-    const graph = concatenated([...around, ...field(MODEL.graph, own)]);
+    const graph = joined([...copied, ...field(MODEL.graph, own)]);
     return { graph, segments, inputs: part.inputs, outputs: part.outputs };
   });
   const isInitializer = new Set(initializers.map((tensor) => nameIn(tensor, NAME_OF_INITIALIZER)));
@@ -106,9 +107,9 @@ export function partsOf(model) {
 function markOf(modelFields) {
   for (const { number, content } of modelFields) {
     if (number !== MODEL.metadata || !content) continue;
-    const texts = new Map([...fields(content)].map(({ number, content }) => [number, content && decoded(content)]));
-    if (texts.get(1) !== MARK) continue;
-    const mark = parsed(texts.get(2) ?? "");
+    const [key, value] = entryOf(content);
+    if (key !== MARK) continue;
+    const mark = parsed(value);
     return isMark(mark) ? mark : missing("a valid list of its parts");
   }
   throw invalid("`graph` has no parts: write it with `weightstream convert model.onnx out/ --by-layer`");

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { externalRanges } from "./graph.js";
 import { partsOf } from "./parts.js";
-import { concatenated, decoded, encoded, field, fields } from "./protobuf.js";
+import { joined } from "../../request/response.js";
+import { decoded, encoded, field, fields } from "./protobuf.js";
 
 const LOCATION = "model.safetensors";
-const message = (...parts) => concatenated(parts.flatMap(([number, content]) => field(number, [content])));
+const message = (...parts) => joined(parts.flatMap(([number, content]) => field(number, [content])));
 const text = (value) => encoded(value);
 const value = (name) => message([1, text(name)]);
 
@@ -22,7 +23,7 @@ function model(mark, graph = [
   [11, value("x")], [11, value("v")], [12, value("y")], [13, value("h")],
 ]) {
   const metadata = [14, message([1, text("weightstream.parts")], [2, text(mark)])];
-  return concatenated([Uint8Array.of(8, 10), message([8, message([1, text("")])], [7, message(...graph)], metadata)]);
+  return joined([Uint8Array.of(8, 10), message([8, message([1, text("")])], [7, message(...graph)], metadata)]);
 }
 
 const PARTS = [
@@ -65,7 +66,7 @@ test("weights that overlap or touch are one segment, also those of graphs in nod
 });
 
 test("the shape of a value between parts is left out, that of an input is not", () => {
-  const shaped = (name) => message([1, text(name)], [2, message([1, concatenated([
+  const shaped = (name) => message([1, text(name)], [2, message([1, joined([
     Uint8Array.of(8, 1), ...field(2, [message([1, Uint8Array.of(8, 5)])]),
   ])])]);
   const { parts } = partsOf(model(marked(), [

@@ -66,15 +66,15 @@ export const encoded = (text) => new TextEncoder().encode(text);
 /** @param {Uint8Array<ArrayBuffer>} bytes */
 export const decoded = (bytes) => new TextDecoder().decode(bytes);
 
-/** @param {Uint8Array<ArrayBuffer>[]} pieces */
-export function concatenated(pieces) {
-  const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
+/**
+ * The key and the value of an entry, which are the texts of the fields 1 and 2.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @returns {[key: string, value: string]}
+ */
+export function entryOf(bytes) {
+  const texts = new Map([...fields(bytes)].map(({ number, content }) => [number, content && decoded(content)]));
+  return [texts.get(1) ?? "", texts.get(2) ?? ""];
 }
 
 export const malformed = () => invalid("`graph` is not an ONNX model");
